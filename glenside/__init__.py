@@ -1,0 +1,1 @@
+"""Glenside: equality saturation for tensor programs."""

@@ -1,0 +1,69 @@
+"""Every error a user of Glenside can meet.
+
+All derive from :class:`GlensideError`, so one ``except`` catches what is ours; the command line
+prints such an error as one line and exits with code 2. A message says what was being done, with
+which shapes or attributes, and what would have been accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class GlensideError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class ShapeError(GlensideError, ValueError):
+    """A term was built whose operands do not fit (shape, rank or dtype)."""
+
+
+class TextError(GlensideError, ValueError):
+    """The text form of a program could not be read."""
+
+
+class ModelError(GlensideError, ValueError):
+    """A model file could not be turned into a program."""
+
+
+@dataclass(frozen=True)
+class Unsupported:
+    """One node that a front end has no meaning for."""
+
+    node: str
+    operator: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.node!r} ({self.operator}): {self.reason}"
+
+
+class UnsupportedOperator(ModelError):
+    """A model uses operators without a meaning here; every such node is listed, not the first only."""
+
+    def __init__(self, nodes: Sequence[Unsupported]) -> None:
+        self.nodes = tuple(nodes)
+        count = len(self.nodes)
+        listed = "; ".join(map(str, self.nodes))
+        super().__init__(f"{count} unsupported node{'s' if count != 1 else ''}: {listed}")
+
+
+class TargetError(GlensideError, ValueError):
+    """The target is unknown, or its description cannot be satisfied."""
+
+
+class InputError(GlensideError, ValueError):
+    """A program was called with inputs it does not take (name, shape or dtype)."""
+
+
+class UnsoundRewrite(GlensideError):
+    """A rewrite equated two programs of different shape or dtype."""
+
+
+class ExtractionError(GlensideError):
+    """No program of finite cost stands in an e-class that is needed."""
+
+
+class CheckFailed(GlensideError):
+    """The optimised program does not compute what the imported one does."""

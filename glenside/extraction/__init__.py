@@ -1,0 +1,1 @@
+"""Which way to say it: cost models and extractors."""

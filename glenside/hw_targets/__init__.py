@@ -1,0 +1,1 @@
+"""What a program runs on: targets, units and code generation."""

@@ -1,0 +1,248 @@
+"""The functions that ``compute`` applies to each item, each declared once.
+
+A function is one of four kinds, which alone decides its shape rule:
+
+==========  =====================  ==============================================================
+kind        item shape             meaning
+==========  =====================  ==============================================================
+reduce      any -> ()              all elements of the item become one
+fold        (t, s...) -> (s...)    the t slices along the first item axis are combined, left first
+map         s -> s                 every element by itself
+vector      (n) -> (n)             a whole rank-1 item at once
+==========  =====================  ==============================================================
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from glenside.errors import ShapeError
+from glenside.language.shape import (
+    FLOATS,
+    INTEGERS,
+    NUMBERS,
+    AccessType,
+    highest,
+    lowest,
+)
+
+Array = np.ndarray[Any, Any]
+ANY = (*NUMBERS, "bool")
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of ``compute``.
+
+    ``numpy`` takes, by kind: *reduce* ``(array, item axes)``; *fold* two arrays; *map* one array;
+    *vector* one array whose last axis is the item. ``result`` is the dtype of the result where it
+    is not that of the operand. ``accumulates`` marks the functions whose sums or products are
+    formed in the dtype that ``compute(..., accumulate=)`` names.
+    """
+
+    name: str
+    kind: str
+    numpy: Callable[..., Array]
+    domain: tuple[str, ...] = NUMBERS
+    result: str | None = None
+    accumulates: bool = False
+    item_rank: int | None = None
+    arity: int | None = None
+    """How many slices a fold takes; None for any number from one up."""
+
+    def infer(self, operand: AccessType, accumulate: str | None) -> AccessType:
+        """Type of ``compute(self, operand)``; raises :class:`ShapeError`."""
+        what = f"compute {self.name} of {operand}"
+        if operand.dtype not in self.domain:
+            raise ShapeError(f"{what}: takes {', '.join(self.domain)}")
+        if accumulate is not None and not self.accumulates:
+            raise ShapeError(f"{what}: only sum, mean, prod and dot have an accumulate dtype")
+        if accumulate is not None and accumulate not in self.domain:
+            raise ShapeError(f"{what}: cannot accumulate in {accumulate}")
+        if self.item_rank is not None and len(operand.item) != self.item_rank:
+            raise ShapeError(f"{what}: takes items with {self.item_rank} axis")
+        if (self.kind == "fold" or self.name == "dot") and not operand.item:
+            raise ShapeError(f"{what}: needs a first item axis to combine over")
+        if self.kind == "fold" and (
+            operand.item[0] < 1 or self.arity not in (None, operand.item[0])
+        ):
+            wanted = self.arity or "at least 1"
+            raise ShapeError(f"{what}: the first item axis must have length {wanted}")
+        if self.name in ("argmax", "argmin") and 0 in operand.item:
+            raise ShapeError(f"{what}: an empty item has no such element")
+        item = {"reduce": (), "fold": operand.item[1:]}.get(self.kind, operand.item)
+        return AccessType(operand.outer, item, self.result or accumulate or operand.dtype)
+
+    def evaluate(self, array: Array, operand: AccessType, accumulate: str | None) -> Array:
+        """The NumPy meaning on an array of shape ``operand.shape``."""
+        at = operand.split
+        if self.kind == "reduce":
+            if self.accumulates and accumulate:
+                array = array.astype(accumulate, copy=False)
+            return np.asarray(self.numpy(array, tuple(range(at, operand.rank))))
+        if self.kind == "fold":
+            slices = np.moveaxis(array, at, 0)
+            return np.asarray(functools.reduce(self.numpy, slices[1:], slices[0]))
+        return np.asarray(self.numpy(array))
+
+
+def truncated_divide(a: Array, b: Array) -> Array:
+    """Division as ONNX and C define it: integers round toward zero."""
+    if a.dtype.kind == "f":
+        return np.divide(a, b)
+    quotient = np.floor_divide(a, b)
+    if a.dtype.kind == "u":
+        return quotient
+    inexact = (a - quotient * b) != 0
+    return (quotient + (inexact & ((a < 0) != (b < 0)))).astype(a.dtype)
+
+
+def _power(a: Array, b: Array) -> Array:
+    if a.dtype.kind == "i":
+        # NumPy refuses negative integer powers; C's pow truncates the fraction away.
+        safe = np.power(a, np.maximum(b, 0))
+        fraction = np.where(a == 1, 1, np.where(a == -1, np.where(b % 2 == 0, 1, -1), 0))
+        return np.where(b < 0, fraction, safe).astype(a.dtype)
+    return np.power(a, b)
+
+
+def _dot(array: Array, axes: tuple[int, ...]) -> Array:
+    product = np.prod(array, axis=axes[0], dtype=array.dtype)
+    return np.sum(product, axis=tuple(axis - 1 for axis in axes[1:]), dtype=array.dtype)
+
+
+def _extreme(reduce: Any, neutral: Callable[[str], float | int | bool]) -> Callable[..., Array]:
+    def apply(array: Array, axes: tuple[int, ...]) -> Array:
+        start = np.array(neutral(array.dtype.name), array.dtype)
+        return np.asarray(reduce(array, axis=axes, initial=start))
+
+    return apply
+
+
+def _mean(array: Array, axes: tuple[int, ...]) -> Array:
+    count = math.prod(array.shape[axis] for axis in axes)
+    total = np.sum(array, axis=axes, dtype=array.dtype)
+    return np.asarray(total / np.array(count, array.dtype), array.dtype)
+
+
+def _softmax(array: Array) -> Array:
+    if array.shape[-1] == 0:
+        return array
+    powers = np.exp(array - array.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True, dtype=array.dtype)
+
+
+def _sigmoid(array: Array) -> Array:
+    half = array.dtype.type(0.5)
+    return half * np.tanh(half * array) + half
+
+
+_erf_object = np.frompyfunc(math.erf, 1, 1)
+
+
+def _erf(array: Array) -> Array:
+    return np.asarray(_erf_object(array.astype(np.float64))).astype(array.dtype)
+
+
+def _shift(direction: Any) -> Callable[[Array, Array], Array]:
+    def apply(a: Array, b: Array) -> Array:
+        # Shifting by the width or more is undefined in C; the mathematical value is taken.
+        width = a.dtype.itemsize * 8
+        inside = (b >= 0) & (b < width)
+        shifted = direction(a, np.where(inside, b, 0).astype(a.dtype))
+        gone = np.where(a < 0, -1, 0) if direction is np.right_shift and a.dtype.kind == "i" else 0
+        return np.where(inside, shifted, gone).astype(a.dtype)
+
+    return apply
+
+
+def _reduce(name: str, numpy: Callable[..., Array], **options: Any) -> Function:
+    return Function(name, "reduce", numpy, **options)
+
+
+def _fold(name: str, numpy: Callable[..., Array], **options: Any) -> Function:
+    return Function(name, "fold", numpy, **options)
+
+
+def _map(name: str, numpy: Callable[..., Array], **options: Any) -> Function:
+    return Function(name, "map", numpy, **options)
+
+
+def _total(ufunc: Any) -> Callable[..., Array]:
+    return lambda array, axes: ufunc.reduce(array, axis=axes, dtype=array.dtype)
+
+
+FUNCTIONS: dict[str, Function] = {
+    function.name: function
+    for function in (
+        _reduce("dot", _dot, accumulates=True),
+        _reduce("sum", _total(np.add), accumulates=True),
+        _reduce("prod", _total(np.multiply), accumulates=True),
+        _reduce("mean", _mean, domain=FLOATS, accumulates=True),
+        _reduce("max", _extreme(np.max, lowest), domain=ANY),
+        _reduce("min", _extreme(np.min, highest), domain=ANY),
+        _reduce("argmax", lambda a, axes: np.argmax(a, axes[0]), result="int64", item_rank=1),
+        _reduce("argmin", lambda a, axes: np.argmin(a, axes[0]), result="int64", item_rank=1),
+        _fold("add", np.add),
+        _fold("sub", np.subtract),
+        _fold("mul", np.multiply),
+        _fold("div", truncated_divide),
+        _fold("maximum", np.maximum, domain=ANY),
+        _fold("minimum", np.minimum, domain=ANY),
+        _fold("pow", _power),
+        _fold("mod", np.mod),
+        _fold("fmod", np.fmod),
+        _fold("and", np.logical_and, domain=("bool",)),
+        _fold("or", np.logical_or, domain=("bool",)),
+        _fold("xor", np.logical_xor, domain=("bool",)),
+        _fold("bit_and", np.bitwise_and, domain=INTEGERS),
+        _fold("bit_or", np.bitwise_or, domain=INTEGERS),
+        _fold("bit_xor", np.bitwise_xor, domain=INTEGERS),
+        _fold("shift_left", _shift(np.left_shift), domain=INTEGERS),
+        _fold("shift_right", _shift(np.right_shift), domain=INTEGERS),
+        _fold("equal", np.equal, domain=ANY, result="bool", arity=2),
+        _fold("less", np.less, result="bool", arity=2),
+        _fold("less_equal", np.less_equal, result="bool", arity=2),
+        _fold("greater", np.greater, result="bool", arity=2),
+        _fold("greater_equal", np.greater_equal, result="bool", arity=2),
+        _map("relu", lambda a: np.maximum(a, a.dtype.type(0))),
+        _map("neg", np.negative),
+        _map("abs", np.absolute),
+        _map("sign", np.sign),
+        _map("not", np.logical_not, domain=("bool",)),
+        _map("bit_not", np.bitwise_not, domain=INTEGERS),
+        _map("recip", np.reciprocal, domain=FLOATS),
+        _map("sqrt", np.sqrt, domain=FLOATS),
+        _map("exp", np.exp, domain=FLOATS),
+        _map("log", np.log, domain=FLOATS),
+        _map("sin", np.sin, domain=FLOATS),
+        _map("cos", np.cos, domain=FLOATS),
+        _map("tan", np.tan, domain=FLOATS),
+        _map("asin", np.arcsin, domain=FLOATS),
+        _map("acos", np.arccos, domain=FLOATS),
+        _map("atan", np.arctan, domain=FLOATS),
+        _map("sinh", np.sinh, domain=FLOATS),
+        _map("cosh", np.cosh, domain=FLOATS),
+        _map("asinh", np.arcsinh, domain=FLOATS),
+        _map("acosh", np.arccosh, domain=FLOATS),
+        _map("atanh", np.arctanh, domain=FLOATS),
+        _map("tanh", np.tanh, domain=FLOATS),
+        _map("sigmoid", _sigmoid, domain=FLOATS),
+        _map("erf", _erf, domain=FLOATS),
+        _map("floor", np.floor, domain=FLOATS),
+        _map("ceil", np.ceil, domain=FLOATS),
+        _map("round", np.rint, domain=FLOATS),
+        _map("is_nan", np.isnan, domain=FLOATS, result="bool"),
+        _map("is_inf", np.isinf, domain=FLOATS, result="bool"),
+        Function("softmax", "vector", _softmax, domain=FLOATS, item_rank=1),
+    )
+}
+"""All functions of ``compute`` by name. Ties in argmax/argmin go to the first element;
+``round`` is half to even; integer ``div`` truncates; ``mod`` has the divisor's sign, ``fmod`` the
+dividend's."""

@@ -1,0 +1,75 @@
+"""Runs one ONNX operator that has no access-pattern meaning, through onnxruntime.
+
+onnx and onnxruntime are imported when the first such operator runs: programs without one need
+neither.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from glenside.errors import GlensideError
+
+Array = np.ndarray[Any, Any]
+
+
+def run_host_op(attributes: Mapping[str, Any], operands: list[Array]) -> Array:
+    """The output of a ``host_op`` term with these attributes on these operands."""
+    session = _session(
+        attributes["operator"],
+        attributes["domain"],
+        attributes["version"],
+        attributes["attributes"],
+        attributes["output"],
+        tuple((array.dtype.name, array.shape) for array in operands),
+        attributes["dtype"],
+    )
+    feeds = {f"x{i}": np.ascontiguousarray(array) for i, array in enumerate(operands)}
+    (result,) = session.run(None, feeds)
+    return np.asarray(result)
+
+
+@functools.lru_cache(maxsize=256)
+def _session(
+    operator: str,
+    domain: str,
+    version: int,
+    attributes: str,
+    output: int,
+    operands: tuple[tuple[str, tuple[int, ...]], ...],
+    dtype: str,
+) -> Any:
+    try:
+        import onnx
+        import onnxruntime
+    except ImportError as problem:
+        raise GlensideError(
+            f"{operator} runs on onnxruntime, which is not installed: pip install glenside[host]"
+        ) from problem
+    helper = onnx.helper
+
+    def element(name: str) -> int:
+        return int(helper.np_dtype_to_tensor_dtype(np.dtype(name)))
+
+    inputs = [
+        helper.make_tensor_value_info(f"x{i}", element(name), shape)
+        for i, (name, shape) in enumerate(operands)
+    ]
+    # Outputs before the wanted one are left out by name: "" is ONNX's absent output.
+    outputs = [""] * output + ["y"]
+    node = helper.make_node(
+        operator, [each.name for each in inputs], outputs, domain=domain, **json.loads(attributes)
+    )
+    graph = helper.make_graph(
+        [node], operator, inputs, [helper.make_tensor_value_info("y", element(dtype), None)]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid(domain, version)])
+    model.ir_version = min(model.ir_version, 10)
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )

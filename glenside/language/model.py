@@ -1,0 +1,56 @@
+"""A model: what every front end returns and every later stage takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from glenside.language.shape import AccessType
+from glenside.language.term import Term, topological_order
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A program with named inputs, parameters and outputs.
+
+    ``inputs`` and ``params`` are the ``tensor`` leaves of the outputs, by name; parameters keep
+    their arrays here, outside any e-graph (they may be zero-strided broadcasts of one number).
+    ``names`` gives terms the name their value has in the user's file.
+    """
+
+    name: str
+    inputs: dict[str, AccessType]
+    params: dict[str, Array]
+    outputs: dict[str, Term]
+    names: dict[Term, str] = field(default_factory=dict)
+
+    @property
+    def roots(self) -> list[Term]:
+        """The outputs' terms, in order."""
+        return list(self.outputs.values())
+
+    def terms(self) -> list[Term]:
+        """All terms once, children first."""
+        return topological_order(self.roots)
+
+    def leaves(self) -> Iterator[Term]:
+        """The ``tensor`` terms that the outputs use."""
+        return (term for term in self.terms() if term.op == "tensor")
+
+
+def random_inputs(inputs: dict[str, AccessType], seed: int = 0) -> dict[str, Array]:
+    """Reproducible inputs: floats standard normal, integers in 0..9, bools fair."""
+    rng = np.random.default_rng(seed)
+    result: dict[str, Array] = {}
+    for name, wanted in inputs.items():
+        if wanted.dtype.startswith("float"):
+            result[name] = rng.standard_normal(wanted.shape).astype(wanted.dtype)
+        else:
+            below = 2 if wanted.dtype == "bool" else 10
+            result[name] = rng.integers(0, below, wanted.shape).astype(wanted.dtype)
+    return result

@@ -1,0 +1,695 @@
+"""The operators of the language, each declared once: arguments, type rule, NumPy meaning.
+
+Everything else follows from these declarations or is tested against them: the text form
+(``syntax.py``), the interpreter, the e-graph vocabulary and the documentation.
+
+A **transformer** only moves data: its result holds the very bits of its operands. Sizes and axis
+numbers are ints; axis numbers count over ``outer ++ item``.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from glenside.errors import ShapeError
+from glenside.language import units
+from glenside.language.functions import FUNCTIONS
+from glenside.language.shape import (
+    DTYPES,
+    FLOATS,
+    INTEGERS,
+    AccessType,
+    check_dtype,
+    check_int,
+    check_shape,
+    lowest,
+)
+
+Array = np.ndarray[Any, Any]
+Types = tuple[AccessType, ...]
+Values = Mapping[str, Any]
+"""Attribute values by name."""
+
+
+class Kind(enum.Enum):
+    """What an attribute holds; decides how it is checked, spelled and stored in an e-graph."""
+
+    INT = "int"
+    INTS = "list of ints"
+    NAME = "name"
+    DTYPE = "dtype"
+    NUMBER = "number"
+    FILL = "zero, lowest or a number"
+
+
+REQUIRED: Any = object()
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An argument that is not an access. With a default it is an option, spelled ``:name value``."""
+
+    name: str
+    kind: Kind
+    default: Any = REQUIRED
+
+    @property
+    def optional(self) -> bool:
+        return self.default is not REQUIRED
+
+    def check(self, value: object, operator: str) -> Any:
+        """``value`` in its canonical Python type; raises :class:`ShapeError`."""
+        what = f"{operator}: {self.name}"
+        match self.kind:
+            case Kind.INT:
+                return check_int(value, what)
+            case Kind.INTS:
+                if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
+                    raise ShapeError(f"{what} must be a list of integers, got {value!r}")
+                return tuple(check_int(each, what) for each in value)
+            case Kind.DTYPE:
+                return check_dtype(value)
+            case Kind.NAME:
+                if not isinstance(value, str):
+                    raise ShapeError(f"{what} must be a name, got {value!r}")
+                return value
+            case Kind.NUMBER | Kind.FILL:
+                if self.kind is Kind.FILL and value in ("zero", "lowest"):
+                    return value
+                if isinstance(value, bool | np.bool_):
+                    return bool(value)
+                if isinstance(value, int | np.integer):
+                    return int(value)
+                if isinstance(value, float | np.floating):
+                    return float(value)
+                raise ShapeError(f"{what} must be {self.kind.value}, got {value!r}")
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator: ``infer(types, attributes)`` and ``evaluate(arrays, types, attributes)``.
+
+    ``arity`` is the number of operands (None: any number). ``exact`` operators are transformers and
+    leaves: they move bits and never round.
+    """
+
+    name: str
+    summary: str
+    attributes: tuple[Attribute, ...]
+    arity: int | None
+    infer: Callable[[Types, Values], AccessType]
+    evaluate: Callable[[list[Array], Types, Values], Array]
+    exact: bool = True
+
+    @property
+    def spelling(self) -> str:
+        """Its name in the text form."""
+        return self.name.replace("_", "-")
+
+
+OPERATORS: dict[str, Operator] = {}
+
+
+def _operator(
+    name: str, arity: int | None, *attributes: Attribute, exact: bool = True
+) -> Callable[[type], type]:
+    """Registers the class below it, which holds ``infer``, ``evaluate`` and a docstring."""
+
+    def register(body: Any) -> type:
+        summary = " ".join((body.__doc__ or "").split())
+        OPERATORS[name] = Operator(
+            name, summary, attributes, arity, body.infer, body.evaluate, exact
+        )
+        return body
+
+    return register
+
+
+def _axis(axis: int, rank: int, what: str) -> int:
+    if not 0 <= axis < rank:
+        raise ShapeError(f"{what}: axis {axis} does not exist, axes are 0 to {rank - 1}")
+    return axis
+
+
+def _same_dtype(types: Types, what: str) -> None:
+    if len({t.dtype for t in types}) > 1:
+        raise ShapeError(f"{what}: dtypes differ: {', '.join(t.dtype for t in types)}")
+
+
+_AXIS = Attribute("axis", Kind.INT)
+
+
+# --- leaves -------------------------------------------------------------------------------------
+
+
+@_operator(
+    "tensor",
+    0,
+    Attribute("name", Kind.NAME),
+    Attribute("shape", Kind.INTS),
+    Attribute("dtype", Kind.DTYPE, "float32"),
+)
+class _Tensor:
+    """A named array: an input or a parameter. All its axes are outer."""
+
+    @staticmethod
+    def infer(types: Types, a: Values) -> AccessType:
+        return AccessType(check_shape(a["shape"], f"tensor {a['name']}"), (), a["dtype"])
+
+    @staticmethod
+    def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
+        raise AssertionError("the interpreter looks tensors up")
+
+
+@_operator(
+    "constant",
+    0,
+    Attribute("value", Kind.NUMBER),
+    Attribute("shape", Kind.INTS),
+    Attribute("dtype", Kind.DTYPE, "float32"),
+)
+class _Constant:
+    """An array filled with one number. All its axes are outer."""
+
+    @staticmethod
+    def infer(types: Types, a: Values) -> AccessType:
+        value, dtype = a["value"], a["dtype"]
+        if dtype in INTEGERS:
+            limits = np.iinfo(dtype)
+            if isinstance(value, float) or not limits.min <= value <= limits.max:
+                raise ShapeError(f"constant {value!r} is not a value of {dtype}")
+        if dtype == "bool" and value not in (0, 1):
+            raise ShapeError(f"constant {value!r} is not a value of bool")
+        return AccessType(check_shape(a["shape"], "constant"), (), dtype)
+
+    @staticmethod
+    def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
+        return np.broadcast_to(np.array(a["value"], a["dtype"]), a["shape"])
+
+
+# --- transformers -------------------------------------------------------------------------------
+
+
+@_operator("access", 1, Attribute("split", Kind.INT))
+class _Access:
+    """The same array with its first ``split`` axes outer."""
+
+    @staticmethod
+    def infer(types: Types, a: Values) -> AccessType:
+        (x,) = types
+        if not 0 <= a["split"] <= x.rank:
+            raise ShapeError(f"access {a['split']} of {x}: the split must be 0 to {x.rank}")
+        return x.with_shape(x.shape, a["split"])
+
+    @staticmethod
+    def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
+        return arrays[0]
+
+
+@_operator("transpose", 1, Attribute("permutation", Kind.INTS))
+class _Transpose:
+    """Axes permuted as numpy.transpose does; the number of outer axes stays."""
+
+    @staticmethod
+    def infer(types: Types, a: Values) -> AccessType:
+        (x,), order = types, a["permutation"]
+        if sorted(order) != list(range(x.rank)):
+            raise ShapeError(f"transpose of {x}: {order} is not a permutation of 0 to {x.rank - 1}")
+        return x.with_shape([x.shape[axis] for axis in order])
+
+    @staticmethod
+    def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
+        return arrays[0].transpose(a["permutation"])
+
+
+@_operator("cart_prod", 2, Attribute("batch", Kind.INT, 0))
+class _CartProd:
+    """Every outer position of the first with every one of the second, items paired.
+
+    ``((g, p), (i)) x ((g, q), (i)) -> ((g, p, q), (2, i))`` where the first ``batch`` outer axes g
+    are shared (batch 0 is the paper's cartProd). The new item axis is the tuple axis.
+    """
+
+    @staticmethod
+    def infer(types: Types, a: Values) -> AccessType:
+        x, y = types
+        batch, what = a["batch"], f"cart-prod of {x} and {y}"
+        _same_dtype(types, what)
+        if x.item != y.item:
+            raise ShapeError(f"{what}: item shapes must be equal")
+        if not 0 <= batch <= min(x.split, y.split):
+            raise ShapeError(f"{what}: batch {batch} exceeds the outer axes")
+        if x.outer[:batch] != y.outer[:batch]:
+            raise ShapeError(f"{what}: the first {batch} outer axes must be equal")
+        return AccessType(x.outer + y.outer[batch:], (2, *x.item), x.dtype)
+
+    @staticmethod
+    def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
+        (x, y), batch = types, a["batch"]
+        out = x.outer + y.outer[batch:]
+        left = arrays[0].reshape(x.outer + (1,) * (y.split - batch) + x.item)
+        right = arrays[1].reshape(
+            x.outer[:batch] + (1,) * (x.split - batch) + y.outer[batch:] + y.item
+        )
+        full = out + x.item
+        return np.stack([np.broadcast_to(left, full), np.broadcast_to(right, full)], axis=len(out))
+
+
+@_operator("pair", 2)
+class _Pair:
+    """Two accesses of equal type side by side: a new first item axis, the tuple axis, of length 2."""
+
+    @staticmethod
+    def infer(types: Types, a: Values) -> AccessType:
+        x, y = types
+        if x != y:
+            raise ShapeError(f"pair of {x} and {y}: both must have the same type")
+        return AccessType(x.outer, (2, *x.item), x.dtype)
+
+    @staticmethod
+    def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
+        return np.stack(arrays, axis=types[0].split)
+
+
+@_operator(
+    "windows",
+    1,
+    Attribute("shape", Kind.INTS),
+    Attribute("stride", Kind.INTS),
+    Attribute("dilation", Kind.INTS, None),
+)
+class _Windows:
+    """Sliding windows over all item axes: ``((o), (d...)) -> ((o, w...), (k...))``.
+
+    ``w = floor((d - (k-1)*dilation - 1) / stride) + 1`` along each axis; nothing is padded.
+    """
+
+    @staticmethod
+    def infer(types: Types, a: Values) -> AccessType:
+        (x,) = types
+        shape, stride, dilation = a["shape"], a["stride"], _dilation(a)
+        what = f"windows {shape} of {x}"
+        if not len(shape) == len(stride) == len(dilation) == len(x.item):
+            raise ShapeError(f"{what}: shape, stride and dilation need one entry an item axis")
+        if min((*shape, *stride, *dilation), default=1) < 1:
+            raise ShapeError(f"{what}: shape, stride and dilation must be at least 1")
+        reach = [(k - 1) * d + 1 for k, d in zip(shape, dilation, strict=True)]
+        if any(r > n for r, n in zip(reach, x.item, strict=True)):
+            raise ShapeError(f"{what}: the window reaches over {tuple(reach)}, the item is smaller")
+        counts = tuple((n - r) // s + 1 for n, r, s in zip(x.item, reach, stride, strict=True))
+        return AccessType(x.outer + counts, shape, x.dtype)
+
+    @staticmethod
+    def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
+        (x,), (array,) = types, arrays
+        shape, stride, dilation = a["shape"], a["stride"], _dilation(a)
+        reach = [(k - 1) * d + 1 for k, d in zip(shape, dilation, strict=True)]
+        axes = tuple(range(x.split, x.rank))
+        view = np.lib.stride_tricks.sliding_window_view(array, reach, axes)
+        steps = (slice(None),) * x.split + tuple(slice(None, None, s) for s in stride)
+        return view[steps + tuple(slice(None, None, d) for d in dilation)]
+
+
+def _dilation(a: Values) -> tuple[int, ...]:
+    given = a["dilation"]
+    return (1,) * len(a["shape"]) if given is None else given
+
+
+@_operator(
+    "slice",
+    1,
+    _AXIS,
+    Attribute("low", Kind.INT),
+    Attribute("high", Kind.INT),
+    Attribute("step", Kind.INT, 1),
+)
+class _Slice:
+    """Positions ``low``, ``low+step``, ... below ``high`` along one axis."""
+
+    @staticmethod
+    def infer(types: Types, a: Values) -> AccessType:
+        (x,) = types
+        axis, low, high, step = a["axis"], a["low"], a["high"], a["step"]
+        what = f"slice {low}:{high}:{step} of {x}"
+        length = x.shape[_axis(axis, x.rank, what)]
+        if not (0 <= low <= high <= length and step >= 1):
+            raise ShapeError(f"{what}: needs 0 <= low <= high <= {length} and step >= 1")
+        dims = list(x.shape)
+        dims[axis] = -(-(high - low) // step)
+        return x.with_shape(dims)
+
+    @staticmethod
+    def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
+        chosen = slice(a["low"], a["high"], a["step"])
+        return arrays[0][(slice(None),) * a["axis"] + (chosen,)]
+
+
+@_operator("concat", 2, _AXIS)
+class _Concat:
+    """Two accesses joined along one axis; their other axes and splits are equal."""
+
+    @staticmethod
+    def infer(types: Types, a: Values) -> AccessType:
+        (x, y), axis = types, a["axis"]
+        what = f"concat of {x} and {y}"
+        _same_dtype(types, what)
+        _axis(axis, x.rank, what)
+        dims = list(x.shape)
+        if x.rank != y.rank or x.split != y.split:
+            raise ShapeError(f"{what}: ranks and splits must be equal")
+        dims[axis] = y.shape[axis]
+        if tuple(dims) != y.shape:
+            raise ShapeError(f"{what}: only axis {axis} may differ")
+        dims[axis] += x.shape[axis]
+        return x.with_shape(dims)
+
+    @staticmethod
+    def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
+        return np.concatenate(arrays, axis=a["axis"])
+
+
+@_operator(
+    "pad",
+    1,
+    Attribute("value", Kind.FILL),
+    _AXIS,
+    Attribute("before", Kind.INT),
+    Attribute("after", Kind.INT),
+    Attribute("interior", Kind.INT, 0),
+)
+class _Pad:
+    """One axis padded before, after and (``interior``) between its elements.
+
+    The value is ``zero``, ``lowest`` (-inf for floats, the type's minimum for integers) or a number.
+    """
+
+    @staticmethod
+    def infer(types: Types, a: Values) -> AccessType:
+        (x,) = types
+        axis, before, after, inside = a["axis"], a["before"], a["after"], a["interior"]
+        what = f"pad of {x}"
+        length = x.shape[_axis(axis, x.rank, what)]
+        if min(before, after, inside) < 0:
+            raise ShapeError(f"{what}: widths must not be negative: {before}, {after}, {inside}")
+        fill_value(a["value"], x.dtype)
+        dims = list(x.shape)
+        dims[axis] = before + length + max(length - 1, 0) * inside + after
+        return x.with_shape(dims)
+
+    @staticmethod
+    def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
+        (x,), axis, before = types, a["axis"], a["before"]
+        shape = _Pad.infer(types, a).shape
+        result = np.full(shape, fill_value(a["value"], x.dtype), x.dtype)
+        length = x.shape[axis]
+        step = a["interior"] + 1
+        stop = before + max(length - 1, 0) * step + (length > 0)
+        result[(slice(None),) * axis + (slice(before, stop, step),)] = arrays[0]
+        return result
+
+
+def fill_value(value: str | int | float | bool, dtype: str) -> int | float | bool:
+    """The number that a pad value stands for in ``dtype``; raises :class:`ShapeError`."""
+    if value == "zero":
+        return 0
+    if isinstance(value, str):
+        return lowest(dtype)
+    if dtype not in FLOATS:
+        least, most = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        if isinstance(value, float) or not least <= value <= most:
+            raise ShapeError(f"pad value {value!r} is not a value of {dtype}")
+    return value
+
+
+@_operator("squeeze", 1, _AXIS)
+class _Squeeze:
+    """An axis of length 1 removed."""
+
+    @staticmethod
+    def infer(types: Types, a: Values) -> AccessType:
+        (x,), axis = types, a["axis"]
+        if x.shape[_axis(axis, x.rank, f"squeeze of {x}")] != 1:
+            raise ShapeError(f"squeeze of {x}: axis {axis} has not length 1")
+        dims = x.shape[:axis] + x.shape[axis + 1 :]
+        return x.with_shape(dims, x.split - (axis < x.split))
+
+    @staticmethod
+    def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
+        return arrays[0].squeeze(a["axis"])
+
+
+@_operator("unsqueeze", 1, _AXIS)
+class _Unsqueeze:
+    """An axis of length 1 inserted; at or before the split it joins the outer axes."""
+
+    @staticmethod
+    def infer(types: Types, a: Values) -> AccessType:
+        (x,), axis = types, a["axis"]
+        _axis(axis, x.rank + 1, f"unsqueeze of {x}")
+        dims = (*x.shape[:axis], 1, *x.shape[axis:])
+        return x.with_shape(dims, x.split + (axis <= x.split))
+
+    @staticmethod
+    def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
+        return np.expand_dims(arrays[0], a["axis"])
+
+
+@_operator("broadcast", 1, Attribute("shape", Kind.INTS))
+class _Broadcast:
+    """Axes of length 1 repeated to the given lengths; rank and split stay."""
+
+    @staticmethod
+    def infer(types: Types, a: Values) -> AccessType:
+        (x,), dims = types, check_shape(a["shape"], "broadcast")
+        fits = len(dims) == x.rank and all(n in (1, d) for n, d in zip(x.shape, dims, strict=True))
+        if not fits:
+            raise ShapeError(f"broadcast of {x} to {dims}: each axis must be equal or 1")
+        return x.with_shape(dims)
+
+    @staticmethod
+    def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
+        return np.broadcast_to(arrays[0], a["shape"])
+
+
+@_operator("flatten", 1)
+class _Flatten:
+    """Outer axes become one, item axes become one; an empty part stays empty."""
+
+    @staticmethod
+    def infer(types: Types, a: Values) -> AccessType:
+        (x,) = types
+        outer = (math.prod(x.outer),) if x.outer else ()
+        item = (math.prod(x.item),) if x.item else ()
+        return AccessType(outer, item, x.dtype)
+
+    @staticmethod
+    def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
+        return arrays[0].reshape(_Flatten.infer(types, a).shape)
+
+
+@_operator("reshape", 1, Attribute("outer", Kind.INTS), Attribute("item", Kind.INTS))
+class _Reshape:
+    """Row-major reshape of the outer axes among themselves and the item axes among themselves."""
+
+    @staticmethod
+    def infer(types: Types, a: Values) -> AccessType:
+        (x,) = types
+        outer, item = check_shape(a["outer"], "reshape"), check_shape(a["item"], "reshape")
+        for old, new, part in ((x.outer, outer, "outer"), (x.item, item, "item")):
+            if math.prod(old) != math.prod(new):
+                raise ShapeError(
+                    f"reshape of {x}: the {part} part has {math.prod(old)} elements, "
+                    f"{new} has {math.prod(new)}"
+                )
+        return AccessType(outer, item, x.dtype)
+
+    @staticmethod
+    def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
+        return arrays[0].reshape(a["outer"] + a["item"])
+
+
+@_operator("gather", 2, _AXIS)
+class _Gather:
+    """Slices of the first at the positions the second holds, as numpy.take does.
+
+    The axis is replaced by the axes of the indices, on the side of the split where it was.
+    Negative positions count from the end; positions outside are an error.
+    """
+
+    @staticmethod
+    def infer(types: Types, a: Values) -> AccessType:
+        (x, indices), axis = types, a["axis"]
+        what = f"gather from {x} by {indices}"
+        _axis(axis, x.rank, what)
+        if indices.dtype not in INTEGERS:
+            raise ShapeError(f"{what}: indices must be integers")
+        dims = x.shape[:axis] + indices.shape + x.shape[axis + 1 :]
+        return x.with_shape(dims, x.split + (indices.rank - 1) * (axis < x.split))
+
+    @staticmethod
+    def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
+        data, indices = arrays
+        length = data.shape[a["axis"]]
+        if indices.size and not (-length <= indices.min() and indices.max() < length):
+            raise IndexError(f"gather: an index is outside -{length} to {length - 1}")
+        return np.take(data, indices.astype(np.int64), axis=a["axis"])
+
+
+# --- what computes ------------------------------------------------------------------------------
+
+
+@_operator("cast", 1, Attribute("dtype", Kind.DTYPE), exact=False)
+class _Cast:
+    """Every element converted; floats to integers toward zero, anything to bool as ``!= 0``."""
+
+    @staticmethod
+    def infer(types: Types, a: Values) -> AccessType:
+        (x,) = types
+        return AccessType(x.outer, x.item, a["dtype"])
+
+    @staticmethod
+    def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
+        with np.errstate(invalid="ignore", over="ignore"):
+            return arrays[0].astype(a["dtype"])
+
+
+@_operator("where", 3, exact=False)
+class _Where:
+    """Elements of the second where the first (bool) holds, else of the third."""
+
+    @staticmethod
+    def infer(types: Types, a: Values) -> AccessType:
+        condition, x, y = types
+        what = f"where {condition} then {x} else {y}"
+        if condition.dtype != "bool":
+            raise ShapeError(f"{what}: the condition must be bool")
+        if x != y or (condition.outer, condition.item) != (x.outer, x.item):
+            raise ShapeError(f"{what}: all three must have the same shape, both values one dtype")
+        return x
+
+    @staticmethod
+    def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
+        return np.where(*arrays)
+
+
+@_operator(
+    "compute",
+    1,
+    Attribute("function", Kind.NAME),
+    Attribute("accumulate", Kind.DTYPE, None),
+    exact=False,
+)
+class _Compute:
+    """A function applied to every item; see ``glenside.language.functions``."""
+
+    @staticmethod
+    def infer(types: Types, a: Values) -> AccessType:
+        name = a["function"]
+        if name not in FUNCTIONS:
+            raise ShapeError(f"compute {name}: the functions are {', '.join(FUNCTIONS)}")
+        return FUNCTIONS[name].infer(types[0], a["accumulate"])
+
+    @staticmethod
+    def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
+        with np.errstate(all="ignore"):
+            return FUNCTIONS[a["function"]].evaluate(arrays[0], types[0], a["accumulate"])
+
+
+@_operator(
+    "call",
+    None,
+    Attribute("unit", Kind.NAME),
+    Attribute("parameters", Kind.INTS),
+    exact=False,
+)
+class _Call:
+    """One invocation of an accelerator unit, with the meaning its declaration gives."""
+
+    @staticmethod
+    def infer(types: Types, a: Values) -> AccessType:
+        return units.find_unit(a["unit"]).infer(a["parameters"], types)
+
+    @staticmethod
+    def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
+        return units.find_unit(a["unit"]).run(a["parameters"], types, arrays)
+
+
+@_operator(
+    "blocked",
+    2,
+    Attribute("unit", Kind.NAME),
+    Attribute("parameters", Kind.INTS),
+    Attribute("batch", Kind.INT, 0),
+    Attribute("accumulate", Kind.DTYPE, None),
+    exact=False,
+)
+class _Blocked:
+    """A matrix product tiled onto a unit, kept as one symbolic term.
+
+    ``(blocked U P :batch g X Y)`` means ``(compute dot (cart-prod :batch g X Y))`` for items of one
+    axis, of any size; the tiles are formed when the program is lowered.
+    """
+
+    @staticmethod
+    def infer(types: Types, a: Values) -> AccessType:
+        unit = units.find_unit(a["unit"])
+        what = f"blocked {a['unit']} {a['parameters']} of {types[0]} and {types[1]}"
+        if unit.array is None:
+            raise ShapeError(f"{what}: the unit has no matrix product to tile")
+        if min(unit.array(a["parameters"])) < 1:
+            raise ShapeError(f"{what}: array sizes must be positive")
+        if len(types[0].item) != 1:
+            raise ShapeError(f"{what}: items must have one axis")
+        product = _CartProd.infer(types, {"batch": a["batch"]})
+        return FUNCTIONS["dot"].infer(product, a["accumulate"])
+
+    @staticmethod
+    def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
+        accumulate = a["accumulate"] or types[0].dtype
+        unit = units.find_unit(a["unit"])
+        left, right = arrays
+        return units.run_blocked(unit, a["parameters"], left, right, a["batch"], accumulate)
+
+
+@_operator(
+    "host_op",
+    None,
+    Attribute("operator", Kind.NAME),
+    Attribute("shape", Kind.INTS),
+    Attribute("dtype", Kind.DTYPE, "float32"),
+    Attribute("domain", Kind.NAME, ""),
+    Attribute("version", Kind.INT, 1),
+    Attribute("output", Kind.INT, 0),
+    Attribute("attributes", Kind.NAME, "{}"),
+    exact=False,
+)
+class _HostOp:
+    """An ONNX operator without an access-pattern meaning; onnxruntime computes it.
+
+    ``version`` is the opset, ``output`` which of its outputs this is, ``attributes`` their JSON.
+    """
+
+    @staticmethod
+    def infer(types: Types, a: Values) -> AccessType:
+        return AccessType(check_shape(a["shape"], f"host-op {a['operator']}"), (), a["dtype"])
+
+    @staticmethod
+    def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
+        from glenside.language.host import run_host_op
+
+        return run_host_op(a, arrays)
+
+
+TRANSFORMERS = frozenset(
+    name for name, o in OPERATORS.items() if o.exact and name not in ("tensor", "constant")
+)
+"""Operators that only move data."""
+
+assert all(a.default is None or a.default in DTYPES for o in OPERATORS.values()
+           for a in o.attributes if a.kind is Kind.DTYPE and a.optional)  # fmt: skip

@@ -1,0 +1,120 @@
+"""Accelerator units as the language sees them: what an invocation means and how it is simulated.
+
+Hardware lives outside the language (``glenside.hw_targets``); here is only the registry through
+which a ``call`` finds its meaning. A unit is registered once, when the module that declares it is
+imported.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glenside.errors import ShapeError
+from glenside.language.shape import AccessType, Shape
+
+if TYPE_CHECKING:
+    from glenside.language.term import Term
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One kind of accelerator.
+
+    ``meaning(parameters, operands)`` is the access-pattern term an invocation computes; it fixes
+    the shape rule and the exact semantics. ``simulate(parameters, arrays)`` computes the same on
+    operands of the unit's own size (a bit-accurate simulator may differ within the unit's
+    precision); without one the meaning is interpreted. A unit that multiplies matrices has
+    ``array(parameters) -> (rows, columns)``, the size of one weight tile, and can then stand in a
+    ``blocked`` product of any size.
+    """
+
+    name: str
+    meaning: Callable[[Shape, tuple[Term, ...]], Term]
+    simulate: Callable[[Shape, list[Array]], Array] | None = None
+    array: Callable[[Shape], tuple[int, int]] | None = None
+
+    def _applied(self, parameters: Shape, operands: Sequence[AccessType]) -> Term:
+        # Terms are declared on top of this module, so they are not known when it is imported.
+        from glenside.language import builders
+
+        leaves = tuple(
+            builders.access(builders.tensor(f"operand{i}", t.shape, t.dtype), t.split)
+            for i, t in enumerate(operands)
+        )
+        return self.meaning(parameters, leaves)
+
+    def infer(self, parameters: Shape, operands: Sequence[AccessType]) -> AccessType:
+        """Type of one invocation."""
+        return self._applied(parameters, operands).type
+
+    def run(self, parameters: Shape, operands: Sequence[AccessType], arrays: list[Array]) -> Array:
+        """Value of one invocation."""
+        if self.simulate is not None:
+            return self.simulate(parameters, arrays)
+        from glenside.language.interpreter import evaluate
+
+        names = {f"operand{i}": array for i, array in enumerate(arrays)}
+        return evaluate([self._applied(parameters, operands)], names)[0]
+
+
+_UNITS: dict[str, Unit] = {}
+
+
+def register_unit(unit: Unit) -> Unit:
+    """Makes ``unit`` known under its name; registering a name anew replaces the unit."""
+    _UNITS[unit.name] = unit
+    return unit
+
+
+def find_unit(name: str) -> Unit:
+    """The unit of that name; raises :class:`ShapeError` naming those that exist."""
+    if name not in _UNITS:
+        known = ", ".join(sorted(_UNITS)) or "none"
+        raise ShapeError(f"no accelerator unit is called {name!r} (registered: {known})")
+    return _UNITS[name]
+
+
+def run_blocked(
+    unit: Unit, parameters: Shape, a: Array, b: Array, batch: int, accumulate: str
+) -> Array:
+    """A matrix product of any size in passes over one array of the unit.
+
+    ``a`` is ``(batch axes, M axes, K)``, ``b`` is ``(batch axes, N axes, K)``; the result is
+    ``(batch axes, M axes, N axes)`` in ``accumulate``. Each pass multiplies a stream of ``M`` rows
+    with one weight tile of ``rows x columns``; edge tiles are padded with zeros to that size, so
+    the simulator never sees another one.
+    """
+    assert unit.array is not None
+    rows, columns = unit.array(parameters)
+    shared, depth = a.shape[:batch], a.shape[-1]
+    a_outer, b_outer = a.shape[batch:-1], b.shape[batch:-1]
+    groups, m, n = math.prod(shared), math.prod(a_outer), math.prod(b_outer)
+    stream = _to_multiple(a.reshape(groups, m, depth).astype(accumulate, copy=False), 2, rows)
+    weights = b.reshape(groups, n, depth).swapaxes(1, 2).astype(accumulate, copy=False)
+    weights = _to_multiple(_to_multiple(weights, 1, rows), 2, columns)
+    result = np.zeros((groups, m, weights.shape[2]), accumulate)
+    if m:
+        for group, low in itertools.product(range(groups), range(0, stream.shape[2], rows)):
+            part = np.ascontiguousarray(stream[group, :, low : low + rows])
+            for left in range(0, weights.shape[2], columns):
+                tile = weights[group, low : low + rows, left : left + columns]
+                done = unit.simulate(parameters, [part, tile]) if unit.simulate else part @ tile
+                result[group, :, left : left + columns] += done
+    return np.ascontiguousarray(result[:, :, :n]).reshape(shared + a_outer + b_outer)
+
+
+def _to_multiple(array: Array, axis: int, multiple: int) -> Array:
+    missing = -array.shape[axis] % multiple
+    if not missing:
+        return array
+    widths = [(0, 0)] * array.ndim
+    widths[axis] = (0, missing)
+    return np.pad(array, widths)
