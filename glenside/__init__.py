@@ -1,1 +1,24 @@
-"""Glenside: equality saturation for tensor programs."""
+"""Glenside: equality saturation for tensor programs.
+
+``glenside.optimize(model, target=...)`` turns a model into a pure access-pattern program, explores
+the ways to say it, picks the cheapest for the target and compiles it.
+"""
+
+from glenside import errors
+from glenside.errors import GlensideError
+from glenside.hw_targets import targets
+from glenside.optimize import optimize
+from glenside.program import Program, load
+from glenside.report import Report
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "GlensideError",
+    "Program",
+    "Report",
+    "errors",
+    "load",
+    "optimize",
+    "targets",
+]

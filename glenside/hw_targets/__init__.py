@@ -1,1 +1,9 @@
-"""What a program runs on: targets, units and code generation."""
+"""What a program runs on: targets, accelerator units and code generation.
+
+Importing this package registers the targets and units that ship with it.
+"""
+
+from glenside.hw_targets import systolic_array
+from glenside.hw_targets.target import Target, find_target, register_target, targets
+
+__all__ = ["Target", "find_target", "register_target", "systolic_array", "targets"]

@@ -20,7 +20,9 @@ class Model:
 
     ``inputs`` and ``params`` are the ``tensor`` leaves of the outputs, by name; parameters keep
     their arrays here, outside any e-graph (they may be zero-strided broadcasts of one number).
-    ``names`` gives terms the name their value has in the user's file.
+    ``names`` gives terms the name their value has in the user's file; ``operators`` counts the
+    operators of that file which compute something from its inputs (what folds to a constant is not
+    counted).
     """
 
     name: str
@@ -28,6 +30,7 @@ class Model:
     params: dict[str, Array]
     outputs: dict[str, Term]
     names: dict[Term, str] = field(default_factory=dict)
+    operators: dict[str, int] = field(default_factory=dict)
 
     @property
     def roots(self) -> list[Term]:

@@ -1,0 +1,386 @@
+"""The functions of ``compute`` on one element, as TIR expressions.
+
+Each agrees with the NumPy meaning in ``glenside.language.functions``, corner cases included: NaN
+passes through maxima, integer division truncates and never traps, shifts by the width or more are
+defined. float16 is computed in float32 and rounded once. ``bool`` lives in memory as ``uint8`` 0/1
+and is a TIR ``bool`` only inside an expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from glenside.language.shape import FLOATS, SIGNED, highest, lowest
+
+Expr = Any
+"""A TIR expression."""
+
+
+def storage_dtype(dtype: str) -> str:
+    """The dtype a buffer of ``dtype`` has in TIR."""
+    return "uint8" if dtype == "bool" else dtype
+
+
+def wide(dtype: str) -> str:
+    """The dtype in which arithmetic on ``dtype`` is done."""
+    return "float32" if dtype == "float16" else dtype
+
+
+def const(value: Any, dtype: str) -> Expr:
+    """A constant; booleans as TIR bools. Infinities and NaN keep their bits."""
+    from tvm import tirx
+
+    if dtype == "bool":
+        return tirx.const(bool(value), "bool")
+    if dtype in FLOATS:
+        return tirx.FloatImm(dtype, float(value))
+    return tirx.const(int(value), dtype)
+
+
+def convert(value: Expr, source: str, target: str) -> Expr:
+    """``numpy.astype`` of one element: anything to bool as ``!= 0``, floats to ints toward zero."""
+    from tvm import tirx
+
+    if source == target:
+        return value
+    if target == "bool":
+        return tirx.NE(value, const(0, source))
+    if source == "bool":
+        return tirx.Select(value, const(1, target), const(0, target))
+    if source in FLOATS and target in ("int8", "int16", "uint8", "uint16"):
+        # Through a wider integer, so that what does not fit wraps around as NumPy does.
+        return value.astype("int32").astype(target)
+    return value.astype(target)
+
+
+def is_nan(value: Expr, dtype: str) -> Expr:
+    """Looks at the bits: TVM's simplifier takes ``x != x`` to be false."""
+    from tvm import tirx
+
+    if dtype == "float64":
+        bits = tirx.bitwise_and(tirx.reinterpret("uint64", value), const(2**63 - 1, "uint64"))
+        return tirx.GT(bits, const(0x7FF0000000000000, "uint64"))
+    if dtype == "float16":
+        value = value.astype("float32")
+    bits = tirx.bitwise_and(tirx.reinterpret("int32", value), const(0x7FFFFFFF, "int32"))
+    return tirx.GT(bits, const(0x7F800000, "int32"))
+
+
+def maximum(a: Expr, b: Expr, dtype: str) -> Expr:
+    """The greater; NaN if either is."""
+    return _extreme(a, b, dtype, greater=True)
+
+
+def minimum(a: Expr, b: Expr, dtype: str) -> Expr:
+    """The lesser; NaN if either is."""
+    return _extreme(a, b, dtype, greater=False)
+
+
+def _extreme(a: Expr, b: Expr, dtype: str, *, greater: bool) -> Expr:
+    from tvm import tirx
+
+    if dtype == "bool":
+        return tirx.Or(a, b) if greater else tirx.And(a, b)
+    wins = tirx.GT(a, b) if greater else tirx.LT(a, b)
+    if dtype in FLOATS:
+        wins = tirx.Or(wins, is_nan(a, dtype))
+    return tirx.Select(wins, a, b)
+
+
+def combine(function: str, a: Expr, b: Expr, dtype: str) -> Expr:
+    """One step of a fold; comparisons give a TIR bool."""
+    if dtype == "float16":
+        result = combine(function, a.astype("float32"), b.astype("float32"), "float32")
+        return result if function in _COMPARISONS else result.astype("float16")
+    return _FOLDS[function](a, b, dtype)
+
+
+def apply(function: str, a: Expr, dtype: str) -> Expr:
+    """A map function."""
+    if dtype == "float16" and function not in ("relu", "neg", "abs", "is_nan", "is_inf"):
+        return apply(function, a.astype("float32"), "float32").astype("float16")
+    return _MAPS[function](a, dtype)
+
+
+_COMPARISONS = ("equal", "less", "less_equal", "greater", "greater_equal")
+
+
+# --- folds --------------------------------------------------------------------------------------
+
+
+def _divide(a: Expr, b: Expr, dtype: str) -> Expr:
+    from tvm import tirx
+
+    if dtype in FLOATS:
+        return tirx.Div(a, b)
+    zero, one = const(0, dtype), const(1, dtype)
+    special = tirx.EQ(b, zero)
+    if dtype in SIGNED:
+        # The minimum divided by -1 traps on x86; its negation wraps around to itself.
+        special = tirx.Or(special, tirx.EQ(b, const(-1, dtype)))
+    quotient = tirx.truncdiv(a, tirx.Select(special, one, b))
+    if dtype in SIGNED:
+        quotient = tirx.Select(tirx.EQ(b, const(-1, dtype)), zero - a, quotient)
+    return tirx.Select(tirx.EQ(b, zero), zero, quotient)
+
+
+def _remainder(a: Expr, b: Expr, dtype: str, *, floored: bool) -> Expr:
+    from tvm import tirx
+
+    if dtype in FLOATS:
+        rest = libm("fmod", dtype, a, b)
+        if not floored:
+            return rest
+        wrong = tirx.And(
+            tirx.NE(rest, const(0, dtype)),
+            tirx.NE(tirx.LT(rest, const(0, dtype)), tirx.LT(b, const(0, dtype))),
+        )
+        return tirx.Select(wrong, rest + b, rest)
+    zero, one = const(0, dtype), const(1, dtype)
+    special = tirx.EQ(b, zero)
+    if dtype in SIGNED:
+        special = tirx.Or(special, tirx.EQ(b, const(-1, dtype)))
+    rest = tirx.truncmod(a, tirx.Select(special, one, b))
+    if floored and dtype in SIGNED:
+        wrong = tirx.And(tirx.NE(rest, zero), tirx.NE(tirx.LT(rest, zero), tirx.LT(b, zero)))
+        rest = tirx.Select(wrong, rest + b, rest)
+    return tirx.Select(special, zero, rest)
+
+
+def _power(a: Expr, b: Expr, dtype: str) -> Expr:
+    from tvm import tirx
+
+    if dtype in FLOATS:
+        if isinstance(b, tirx.FloatImm) and float(b.value) in (0.5, 0.75, 1.0, 2.0):
+            return _simple_power(a, float(b.value), dtype)
+        return libm("pow", dtype, a, b)
+    # Square and multiply over the bits of the exponent; products wrap around.
+    unsigned = dtype not in SIGNED
+    one, zero, two = const(1, dtype), const(0, dtype), const(2, dtype)
+    result, square, rest = one, a, b if unsigned else tirx.Select(tirx.LT(b, zero), zero, b)
+    steps = 8 if dtype.endswith("int8") else 16 if dtype.endswith("int16") else 32
+    # Exponents above 64 overflow for every base but 0, 1 and -1, whose powers follow from parity;
+    # the low bits of other powers of even bases are zero, odd bases need every exponent bit.
+    for _ in range(steps):
+        odd = tirx.EQ(tirx.truncmod(rest, two), one)
+        result = tirx.Select(odd, result * square, result)
+        square, rest = square * square, tirx.truncdiv(rest, two)
+    if unsigned:
+        return result
+    even = tirx.EQ(tirx.truncmod(b, two), zero)
+    minus = const(-1, dtype)
+    fraction = tirx.Select(
+        tirx.EQ(a, one), one, tirx.Select(tirx.EQ(a, minus), tirx.Select(even, one, minus), zero)
+    )
+    return tirx.Select(tirx.LT(b, zero), fraction, result)
+
+
+def _simple_power(a: Expr, exponent: float, dtype: str) -> Expr:
+    from tvm import tirx
+
+    if exponent == 1.0:
+        return a
+    if exponent == 2.0:
+        return a * a
+    root = tirx.sqrt(a)
+    if exponent == 0.5:
+        # pow(-0.0, 0.5) is +0.0 and pow(-inf, 0.5) is inf.
+        return tirx.Select(tirx.EQ(a, const(float("-inf"), dtype)), const(float("inf"), dtype),
+                           root + const(0.0, dtype))  # fmt: skip
+    # a**0.75 = sqrt(a) * sqrt(sqrt(a)): two correctly rounded roots instead of a libm call.
+    power = root * tirx.sqrt(root) + const(0.0, dtype)
+    return tirx.Select(
+        tirx.EQ(a, const(float("-inf"), dtype)), const(float("inf"), dtype), power
+    )
+
+
+def _shift(a: Expr, b: Expr, dtype: str, *, left: bool) -> Expr:
+    from tvm import tirx
+
+    width = int("".join(c for c in dtype if c.isdigit()))
+    zero = const(0, dtype)
+    inside = tirx.LT(b, const(width, dtype)) if width < 128 else const(True, "bool")
+    if dtype in SIGNED:
+        inside = tirx.And(inside, tirx.GE(b, zero))
+    amount = tirx.Select(inside, b, zero)
+    shifted = tirx.shift_left(a, amount) if left else tirx.shift_right(a, amount)
+    gone = zero
+    if not left and dtype in SIGNED:
+        gone = tirx.Select(tirx.LT(a, zero), const(-1, dtype), zero)
+    return tirx.Select(inside, shifted, gone)
+
+
+def _binary(name: str) -> Callable[[Expr, Expr, str], Expr]:
+    def build(a: Expr, b: Expr, dtype: str) -> Expr:
+        from tvm import tirx
+
+        return getattr(tirx, name)(a, b)
+
+    return build
+
+
+def _compare(name: str) -> Callable[[Expr, Expr, str], Expr]:
+    def build(a: Expr, b: Expr, dtype: str) -> Expr:
+        from tvm import tirx
+
+        if dtype == "bool":
+            a, b = convert(a, "bool", "uint8"), convert(b, "bool", "uint8")
+        return getattr(tirx, name)(a, b)
+
+    return build
+
+
+def _xor(a: Expr, b: Expr, dtype: str) -> Expr:
+    from tvm import tirx
+
+    return tirx.Or(tirx.And(a, tirx.Not(b)), tirx.And(tirx.Not(a), b))
+
+
+_FOLDS: dict[str, Callable[[Expr, Expr, str], Expr]] = {
+    "add": _binary("Add"),
+    "sub": _binary("Sub"),
+    "mul": _binary("Mul"),
+    "div": _divide,
+    "maximum": maximum,
+    "minimum": minimum,
+    "pow": _power,
+    "mod": lambda a, b, dtype: _remainder(a, b, dtype, floored=True),
+    "fmod": lambda a, b, dtype: _remainder(a, b, dtype, floored=False),
+    "and": _binary("And"),
+    "or": _binary("Or"),
+    "xor": _xor,
+    "bit_and": _binary("bitwise_and"),
+    "bit_or": _binary("bitwise_or"),
+    "bit_xor": _binary("bitwise_xor"),
+    "shift_left": lambda a, b, dtype: _shift(a, b, dtype, left=True),
+    "shift_right": lambda a, b, dtype: _shift(a, b, dtype, left=False),
+    "equal": _compare("EQ"),
+    "less": _compare("LT"),
+    "less_equal": _compare("LE"),
+    "greater": _compare("GT"),
+    "greater_equal": _compare("GE"),
+}
+
+
+# --- maps ---------------------------------------------------------------------------------------
+
+
+def libm(name: str, dtype: str, *arguments: Expr) -> Expr:
+    """A function of the C mathematical library."""
+    from tvm import tirx
+
+    return tirx.call_pure_extern(dtype, name if dtype == "float64" else name + "f", *arguments)
+
+
+def _relu(a: Expr, dtype: str) -> Expr:
+    from tvm import tirx
+
+    # This order lets NaN through and is one vmaxps.
+    return tirx.Select(tirx.GT(const(0, dtype), a), const(0, dtype), a)
+
+
+def _sign(a: Expr, dtype: str) -> Expr:
+    from tvm import tirx
+
+    zero = const(0, dtype)
+    below = const(-1, dtype) if dtype in SIGNED + FLOATS else zero
+    result = tirx.Select(tirx.GT(a, zero), const(1, dtype), zero)
+    result = tirx.Select(tirx.LT(a, zero), below, result)
+    return tirx.Select(is_nan(a, dtype), a, result) if dtype in FLOATS else result
+
+
+def _abs(a: Expr, dtype: str) -> Expr:
+    from tvm import tirx
+
+    if dtype in FLOATS:
+        return tirx.Select(tirx.LE(a, const(0, dtype)), const(0, dtype) - a, a)
+    return tirx.Select(tirx.LT(a, const(0, dtype)), const(0, dtype) - a, a)
+
+
+def _neg(a: Expr, dtype: str) -> Expr:
+    return a * const(-1, dtype) if dtype in FLOATS else const(0, dtype) - a
+
+
+def _sigmoid(a: Expr, dtype: str) -> Expr:
+    half = const(0.5, dtype)
+    return half * libm("tanh", dtype, half * a) + half
+
+
+def _rounding(name: str) -> Callable[[Expr, str], Expr]:
+    def build(a: Expr, dtype: str) -> Expr:
+        from tvm import tirx
+
+        return getattr(tirx, name)(a)
+
+    return build
+
+
+def _is_inf(a: Expr, dtype: str) -> Expr:
+    from tvm import tirx
+
+    infinity = float("inf")
+    return tirx.Or(tirx.EQ(a, const(infinity, dtype)), tirx.EQ(a, const(-infinity, dtype)))
+
+
+def _bit_not(a: Expr, dtype: str) -> Expr:
+    from tvm import tirx
+
+    return tirx.bitwise_not(a)
+
+
+def _not(a: Expr, dtype: str) -> Expr:
+    from tvm import tirx
+
+    return tirx.Not(a)
+
+
+_LIBM = {
+    "exp": "exp", "log": "log", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin",
+    "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh",
+    "acosh": "acosh", "atanh": "atanh", "tanh": "tanh", "erf": "erf",
+}  # fmt: skip
+
+
+def _from_libm(name: str) -> Callable[[Expr, str], Expr]:
+    return lambda a, dtype: libm(name, dtype, a)
+
+
+_MAPS: dict[str, Callable[[Expr, str], Expr]] = {
+    "relu": _relu,
+    "neg": _neg,
+    "abs": _abs,
+    "sign": _sign,
+    "not": _not,
+    "bit_not": _bit_not,
+    "recip": lambda a, dtype: const(1, dtype) / a,
+    "sqrt": _rounding("sqrt"),
+    "floor": _rounding("floor"),
+    "ceil": _rounding("ceil"),
+    "round": _rounding("nearbyint"),
+    "sigmoid": _sigmoid,
+    "is_nan": is_nan,
+    "is_inf": _is_inf,
+    **{name: _from_libm(symbol) for name, symbol in _LIBM.items()},
+}
+
+
+# --- reductions ---------------------------------------------------------------------------------
+
+
+def identity(function: str, dtype: str) -> Expr:
+    """The start value of a reduction."""
+    if function == "max":
+        return const(lowest(dtype), dtype)
+    if function == "min":
+        return const(highest(dtype), dtype)
+    return const(1 if function == "prod" else 0, dtype)
+
+
+def accumulate(function: str, total: Expr, value: Expr, dtype: str) -> Expr:
+    """One step of a reduction."""
+    if function == "max":
+        return maximum(total, value, dtype)
+    if function == "min":
+        return minimum(total, value, dtype)
+    return total * value if function == "prod" else total + value

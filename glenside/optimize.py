@@ -1,0 +1,137 @@
+"""The pipeline: import, saturate, extract, compile, check."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glenside import check as checking
+from glenside.frontends import load_model
+from glenside.hw_targets.target import Progress, Target, find_target
+from glenside.language import Model, topological_order
+from glenside.program import Program
+from glenside.report import Report, RuleUse, Seconds, count_host_ops, count_offloads
+
+if TYPE_CHECKING:
+    from glenside.extraction.cost import CostModel
+    from glenside.rewrites.rules import RuleSet
+
+Array = np.ndarray[Any, Any]
+
+NODE_LIMIT = 200_000
+ITER_LIMIT = 50
+
+
+def optimize(
+    model: object,
+    target: str | Target = "cpu",
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    params: Mapping[str, Array] | None = None,
+    node_limit: int = NODE_LIMIT,
+    iter_limit: int = ITER_LIMIT,
+    time_limit: float | None = None,
+    cost_model: CostModel | str | None = None,
+    extractor: str = "best",
+    rules: Sequence[RuleSet] | None = None,
+    check: bool = True,
+    progress: Progress | None = None,
+) -> Program:
+    """Rewrites a model for a target, picks the cheapest way to say it, and compiles that.
+
+    :param model: path of a model file, ONNX ``ModelProto``, term or :class:`Model`.
+    :param target: name of a target, such as ``"cpu"`` or ``"systolic-array:16x16"``.
+    :param shapes: shapes of inputs with dynamic dimensions, by name.
+    :param params: arrays of parameters the model names but does not hold.
+    :param node_limit: exploration stops when the e-graph has more e-nodes.
+    :param iter_limit: exploration stops after so many iterations.
+    :param time_limit: exploration stops after so many seconds; None, the default, never, so that
+        the same input gives the same program everywhere.
+    :param cost_model: a cost model or the name of one; the target's own by default.
+    :param extractor: ``"best"``, ``"bottom-up"`` or ``"greedy-dag"``.
+    :param rules: rule sets in place of the target's.
+    :param check: compare with the NumPy interpreter on random inputs.
+    :param progress: called with (stage, steps done, steps in all).
+    :raises GlensideError: the model, target or an option cannot be used, or the check fails.
+    """
+    from glenside.extraction import extract, find_cost_model
+    from glenside.rewrites import saturate
+
+    chosen = find_target(target)
+    costs = chosen.cost_model() if cost_model is None else find_cost_model(cost_model)
+    clock = _Clock(progress)
+
+    with clock.stage("import") as step:
+        imported = load_model(model, shapes=shapes, params=params, progress=step)
+    with clock.stage("saturate") as step:
+        explored = saturate(
+            imported.roots,
+            chosen.rules() if rules is None else rules,
+            node_limit=node_limit,
+            iter_limit=iter_limit,
+            time_limit=time_limit,
+            progress=step,
+        )
+    with clock.stage("extract"):
+        extracted = extract(explored.egraph, costs, extractor=extractor, original=imported.roots)
+    with clock.stage("compile"):
+        executable = chosen.compile(
+            extracted.terms, imported.inputs, imported.params, progress=progress
+        )
+
+    used = topological_order(extracted.terms)
+    report = Report(
+        model=imported.name,
+        target=chosen.name,
+        operators=sum(imported.operators.values()) or _computes(imported),
+        offloads=count_offloads(used),
+        host_ops=count_host_ops(used),
+        stop_reason=explored.stop_reason.value,
+        iterations=len(explored.iterations),
+        nodes=explored.nodes,
+        classes=explored.classes,
+        seconds=clock.seconds(),
+        cost_model=costs.name,
+        cost_before=extracted.original_cost,
+        cost_after=extracted.cost,
+        extractor=extracted.extractor,
+        rules=tuple(RuleUse(name, count) for name, count in explored.rules.items()),
+    )
+    outputs = dict(zip(imported.outputs, extracted.terms, strict=True))
+    program = Program(imported.name, imported.inputs, outputs, executable, report)
+    if check:
+        error = checking.check(program, imported, progress=progress)
+        program.report = program.report.checked(error)
+    return program
+
+
+def _computes(model: Model) -> int:
+    """Operators of a program that was given as terms."""
+    return sum(term.op == "compute" for term in model.terms())
+
+
+class _Clock:
+    """Times the stages and announces them."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
+        self._seconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[Callable[[int, int], None] | None]:
+        start = time.perf_counter()
+        report = self._progress
+        if report is None:
+            yield None
+        else:
+            report(name, 0, 0)
+            yield lambda done, total: report(name, done, total)
+        self._seconds[name] = time.perf_counter() - start
+
+    def seconds(self) -> Seconds:
+        s = self._seconds
+        return Seconds(s["import"], s["saturate"], s["extract"], s["compile"])

@@ -1,0 +1,180 @@
+"""What a run tells: offloads, growth, costs, limits, and whether the numbers are right."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from glenside.language import Term
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Wall-clock seconds of each stage."""
+
+    imported: float = 0.0
+    saturate: float = 0.0
+    extract: float = 0.0
+    compile: float = 0.0
+
+
+@dataclass(frozen=True)
+class RuleUse:
+    """How often one rewrite matched."""
+
+    name: str
+    matches: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcome of :func:`glenside.optimize`; printing it shows a table."""
+
+    model: str
+    """Name of the model."""
+    target: str
+    operators: int
+    """Operators of the user's model that compute something from its inputs."""
+    offloads: dict[str, int]
+    """Accelerator calls in the extracted program, before tiles are expanded, by unit."""
+    host_ops: dict[str, int]
+    """ONNX operators without an access-pattern meaning, left to onnxruntime."""
+    stop_reason: str
+    """Why exploration stopped: saturated, node_limit, iter_limit or time_limit."""
+    iterations: int
+    nodes: int
+    """E-nodes when exploration stopped."""
+    classes: int
+    """E-classes when exploration stopped."""
+    seconds: Seconds
+    cost_model: str
+    cost_before: tuple[float, ...]
+    """Cost of the imported program; lexicographic where it has several parts."""
+    cost_after: tuple[float, ...]
+    extractor: str
+    rules: tuple[RuleUse, ...] = field(default=())
+    max_rel_error: float | None = None
+    """Largest error against the NumPy interpreter, relative to the largest magnitude of each
+    output; None when it was not checked."""
+
+    def checked(self, max_rel_error: float) -> Report:
+        """The same report with the outcome of the check."""
+        return dataclasses.replace(self, max_rel_error=max_rel_error)
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as one JSON object."""
+        return {
+            "model": self.model,
+            "target": self.target,
+            "operators": self.operators,
+            "offloads": self.offloads,
+            "host_ops": self.host_ops,
+            "stop_reason": self.stop_reason,
+            "iterations": self.iterations,
+            "nodes": self.nodes,
+            "classes": self.classes,
+            "seconds": {
+                "import": self.seconds.imported,
+                "saturate": self.seconds.saturate,
+                "extract": self.seconds.extract,
+                "compile": self.seconds.compile,
+            },
+            "cost": {"before": _plain(self.cost_before), "after": _plain(self.cost_after)},
+            "max_rel_error": self.max_rel_error,
+            "cost_model": self.cost_model,
+            "extractor": self.extractor,
+            "rules": {rule.name: rule.matches for rule in self.rules},
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Report:
+        """The report that :meth:`to_json` wrote."""
+        fields = {f.name for f in dataclasses.fields(cls)}
+        given = {name: value for name, value in data.items() if name in fields}
+        seconds = data["seconds"]
+        return cls(
+            **given
+            | {
+                "seconds": Seconds(
+                    seconds["import"],
+                    seconds["saturate"],
+                    seconds["extract"],
+                    seconds["compile"],
+                ),
+                "cost_before": _parts(data["cost"]["before"]),
+                "cost_after": _parts(data["cost"]["after"]),
+                "rules": tuple(RuleUse(*each) for each in data["rules"].items()),
+            }
+        )
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        text = io.StringIO()
+        Console(file=text, width=100, color_system=None).print(self)
+        return text.getvalue()
+
+    def __rich__(self) -> Any:
+        from rich.table import Table
+
+        table = Table(title=f"{self.model} on {self.target}", show_header=False, title_style="bold")
+        table.add_column(style="cyan")
+        table.add_column()
+        for label, value in self._rows():
+            table.add_row(label, value)
+        return table
+
+    def _rows(self) -> Iterable[tuple[str, str]]:
+        yield "operators", str(self.operators)
+        yield "offloads", _counts(self.offloads)
+        if self.host_ops:
+            yield "host operators", _counts(self.host_ops)
+        size = f"{self.nodes:,} e-nodes in {self.classes:,} classes"
+        yield "exploration", f"{self.stop_reason} after {self.iterations} iterations: {size}"
+        fired = {rule.name: rule.matches for rule in self.rules if rule.matches}
+        if fired:
+            yield "rules", ", ".join(f"{name} {count:,}" for name, count in fired.items())
+        costs = f"{_cost(self.cost_before)} before, {_cost(self.cost_after)} after"
+        yield f"cost ({self.cost_model})", f"{costs}, by {self.extractor}"
+        parts = (
+            ("import", self.seconds.imported),
+            ("saturate", self.seconds.saturate),
+            ("extract", self.seconds.extract),
+            ("compile", self.seconds.compile),
+        )
+        yield "seconds", ", ".join(f"{name} {value:.2f}" for name, value in parts)
+        if self.max_rel_error is None:
+            yield "check", "not asked for"
+        else:
+            yield "check", f"agrees with NumPy, largest relative error {self.max_rel_error:.1e}"
+
+
+def count_offloads(terms: Iterable[Term]) -> dict[str, int]:
+    """Accelerator calls among ``terms``, by unit."""
+    return dict(sorted(Counter(t["unit"] for t in terms if t.op in ("call", "blocked")).items()))
+
+
+def count_host_ops(terms: Iterable[Term]) -> dict[str, int]:
+    """Host operators among ``terms``, by ONNX operator; several outputs of one count once."""
+    nodes = {(t.children, t["operator"], t["attributes"]) for t in terms if t.op == "host_op"}
+    return dict(sorted(Counter(operator for _, operator, _ in nodes).items()))
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"
+
+
+def _cost(cost: tuple[float, ...]) -> str:
+    return " / ".join(f"{part:,.4g}" for part in cost)
+
+
+def _plain(cost: tuple[float, ...]) -> float | list[float]:
+    return cost[0] if len(cost) == 1 else list(cost)
+
+
+def _parts(cost: float | list[float]) -> tuple[float, ...]:
+    return tuple(cost) if isinstance(cost, list) else (cost,)
