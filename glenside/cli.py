@@ -173,13 +173,14 @@ def _root(
 def main() -> NoReturn:
     """Entry point: our own errors become one line and exit code 2, Ctrl-C exit code 130."""
     try:
-        app(standalone_mode=True)
+        app()
     except GlensideError as problem:
         _err.print(f"[bold red]error:[/] {_one_line(problem)}", soft_wrap=True, highlight=False)
         sys.exit(2)
-    except KeyboardInterrupt:
-        _err.print("stopped")
-        sys.exit(130)
+    except SystemExit as done:
+        if done.code == 130:  # Ctrl-C, which typer has caught.
+            _err.print("stopped")
+        raise
     sys.exit(0)
 
 

@@ -18,7 +18,7 @@ from glenside.report import Report, RuleUse, Seconds, count_host_ops, count_offl
 
 if TYPE_CHECKING:
     from glenside.extraction.cost import CostModel
-    from glenside.rewrites.rules import RuleSet
+    from glenside.rewrites.ruleset import RuleSet
 
 Array = np.ndarray[Any, Any]
 

@@ -1,1 +1,107 @@
 """Which way to say it: cost models and extractors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from glenside.errors import ExtractionError
+from glenside.extraction.bottom_up import bottom_up
+from glenside.extraction.cost import (
+    COST_MODELS,
+    Cost,
+    CostModel,
+    MaximiseOffload,
+    Roofline,
+    cpu_roofline,
+    dag_cost,
+    find_cost_model,
+)
+from glenside.extraction.dag import greedy_dag
+from glenside.extraction.problem import build_terms, pose
+from glenside.language.term import Term
+from glenside.rewrites.frozen import FrozenEGraph
+
+__all__ = [
+    "COST_MODELS",
+    "EXTRACTORS",
+    "Cost",
+    "CostModel",
+    "Extraction",
+    "MaximiseOffload",
+    "Roofline",
+    "cpu_roofline",
+    "dag_cost",
+    "extract",
+    "find_cost_model",
+]
+
+EXTRACTORS = ("bottom-up", "greedy-dag", "best")
+"""What ``extract`` takes; ``best`` runs the others."""
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """The program that was picked.
+
+    ``terms`` stand in the order of the e-graph's roots, ``cost`` is their DAG cost, ``extractor``
+    says who found them (``original``: nothing cheaper than the given program was found), ``tried``
+    holds the cost of every answer that was compared, by who found it.
+    """
+
+    terms: list[Term]
+    cost: Cost
+    extractor: str
+    tried: Mapping[str, Cost] = field(default_factory=dict)
+
+    @property
+    def original_cost(self) -> Cost:
+        """What the given program costs; () when none was given."""
+        return self.tried.get("original", ())
+
+
+def extract(
+    egraph: FrozenEGraph,
+    cost_model: CostModel,
+    *,
+    extractor: str = "best",
+    original: Sequence[Term] | None = None,
+) -> Extraction:
+    """A program for the roots of ``egraph`` that ``cost_model`` finds cheap.
+
+    Answers are compared by DAG cost, where what is shared counts once. None is proved optimal
+    under that count.
+
+    :param extractor: ``bottom-up`` (optimal where sharing counts again at every use),
+        ``greedy-dag`` (that, improved with sharing counted once) or ``best`` of them.
+    :param original: the program as it was, one term for each root. It is the answer unless one
+        found is cheaper (a program that the model does not allow costs infinity).
+    :raises ExtractionError: an e-class that is needed has no member of finite cost, or no extractor
+        has that name.
+    """
+    if extractor not in EXTRACTORS:
+        known = ", ".join(EXTRACTORS)
+        raise ExtractionError(f"unknown extractor {extractor!r}: the extractors are {known}")
+    answers: dict[str, list[Term]] = {}
+    if original is not None:
+        _check_original(egraph, original)
+        # In front, since the first of equals is the answer: no change without a gain.
+        answers["original"] = list(original)
+    problem = pose(egraph, cost_model)
+    trees = bottom_up(problem)
+    if extractor != "greedy-dag":
+        answers["bottom-up"] = build_terms(problem, trees)
+    if extractor != "bottom-up":
+        answers["greedy-dag"] = build_terms(problem, greedy_dag(problem, trees))
+    tried = {name: dag_cost(terms, cost_model) for name, terms in answers.items()}
+    winner = min(tried, key=lambda name: tried[name])
+    return Extraction(answers[winner], tried[winner], winner, tried)
+
+
+def _check_original(egraph: FrozenEGraph, original: Sequence[Term]) -> None:
+    types = [egraph.types[root] for root in egraph.roots]
+    if [term.type for term in original] != types:
+        raise ValueError(
+            f"the original program has outputs {', '.join(str(t.type) for t in original)}, "
+            f"the e-graph has roots {', '.join(map(str, types))}"
+        )

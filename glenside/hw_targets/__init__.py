@@ -3,7 +3,7 @@
 Importing this package registers the targets and units that ship with it.
 """
 
-from glenside.hw_targets import systolic_array
+from glenside.hw_targets import cpu_target, systolic_array
 from glenside.hw_targets.target import Target, find_target, register_target, targets
 
-__all__ = ["Target", "find_target", "register_target", "systolic_array", "targets"]
+__all__ = ["Target", "cpu_target", "find_target", "register_target", "systolic_array", "targets"]

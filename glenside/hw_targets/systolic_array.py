@@ -25,20 +25,27 @@ from glenside.language.units import Unit, register_unit
 
 if TYPE_CHECKING:
     from glenside.extraction.cost import CostModel
-    from glenside.rewrites.rules import RuleSet
+    from glenside.rewrites.ruleset import RuleSet
 
 Array = np.ndarray[Any, Any]
 
 NAME = "systolic-array"
 
 
-def _meaning(parameters: Shape, operands: tuple[Term, ...]) -> Term:
-    if len(parameters) != 2 or min(parameters, default=0) < 1 or len(operands) != 2:
+def _size(parameters: Shape) -> tuple[int, int]:
+    if len(parameters) != 2 or min(parameters) < 1:
         raise ShapeError(
-            f"{NAME} takes two positive parameters, rows and columns, and two operands; "
-            f"got {parameters} and {len(operands)} operands"
+            f"{NAME} takes two positive parameters, rows and columns; got {parameters}"
         )
-    rows, columns = parameters
+    return parameters[0], parameters[1]
+
+
+def _meaning(parameters: Shape, operands: tuple[Term, ...]) -> Term:
+    rows, columns = _size(parameters)
+    if len(operands) != 2:
+        raise ShapeError(
+            f"{NAME} takes two operands, the stream and the weights; got {len(operands)}"
+        )
     stream, weights = operands
     if stream.item != (rows,) or len(stream.outer) > 1:
         raise ShapeError(
@@ -66,9 +73,7 @@ def _simulate(parameters: Shape, arrays: list[Array]) -> Array:
     return matrix_product(stream, weights, stream.dtype.name)
 
 
-UNIT = register_unit(
-    Unit(NAME, _meaning, _simulate, array=lambda parameters: (parameters[0], parameters[1]))
-)
+UNIT = register_unit(Unit(NAME, _meaning, _simulate, array=_size))
 
 
 @dataclass(frozen=True)
@@ -85,15 +90,17 @@ class SystolicArrayTarget:
 
     def rules(self) -> Sequence[RuleSet]:
         """im2col, the layout simplifications, and the product that the array computes."""
-        from glenside.rewrites import im2col, layout, tensorize
+        from glenside.rewrites.im2col import IM2COL
+        from glenside.rewrites.layout import LAYOUT
+        from glenside.rewrites.tensorize import systolic_rules
 
-        return [im2col.RULES, layout.RULES, tensorize.blocked(NAME, (self.rows, self.columns))]
+        return [IM2COL, LAYOUT, systolic_rules(self.rows, self.columns)]
 
     def cost_model(self) -> CostModel:
         """Least work left on the host, then fewest calls."""
-        from glenside.extraction import find_cost_model
+        from glenside.extraction import MaximiseOffload
 
-        return find_cost_model("maximise-offload")
+        return MaximiseOffload(units=frozenset({NAME}))
 
     def compile(
         self,

@@ -23,7 +23,7 @@ from glenside.language import AccessType, Term
 
 if TYPE_CHECKING:
     from glenside.extraction.cost import CostModel
-    from glenside.rewrites.rules import RuleSet
+    from glenside.rewrites.ruleset import RuleSet
 
 Array = np.ndarray[Any, Any]
 Progress = Callable[[str, int, int], None]

@@ -25,7 +25,7 @@ def constant(value: float, shape: Sequence[int] = (), dtype: str = "float32") ->
 
 def access(x: Term, split: int) -> Term:
     """``x`` with its first ``split`` axes outer."""
-    return x if split == x.type.split else make("access", [x], split=split)
+    return _unless_same(make("access", [x], split=split), x)
 
 
 def transpose(x: Term, permutation: Sequence[int]) -> Term:
@@ -74,9 +74,8 @@ def pad(
     interior: int = 0,
 ) -> Term:
     """One axis padded with ``"zero"``, ``"lowest"`` or a number; nothing to pad gives ``x``."""
-    if before == after == interior == 0:
-        return x
-    return make("pad", [x], value=value, axis=axis, before=before, after=after, interior=interior)
+    padded = make("pad", [x], value=value, axis=axis, before=before, after=after, interior=interior)
+    return _unless_same(padded, x)
 
 
 def squeeze(x: Term, axis: int) -> Term:
@@ -91,7 +90,7 @@ def unsqueeze(x: Term, axis: int) -> Term:
 
 def broadcast(x: Term, shape: Sequence[int]) -> Term:
     """Axes of length 1 repeated to ``shape``; no change gives ``x``."""
-    return x if tuple(shape) == x.shape else make("broadcast", [x], shape=shape)
+    return _unless_same(make("broadcast", [x], shape=shape), x)
 
 
 def flatten(x: Term) -> Term:
@@ -101,9 +100,7 @@ def flatten(x: Term) -> Term:
 
 def reshape(x: Term, outer: Sequence[int], item: Sequence[int] = ()) -> Term:
     """Each part reshaped by itself; no change gives ``x``."""
-    if tuple(outer) == x.outer and tuple(item) == x.item:
-        return x
-    return make("reshape", [x], outer=outer, item=item)
+    return _unless_same(make("reshape", [x], outer=outer, item=item), x)
 
 
 def gather(x: Term, indices: Term, axis: int) -> Term:
@@ -113,7 +110,7 @@ def gather(x: Term, indices: Term, axis: int) -> Term:
 
 def cast(x: Term, dtype: str) -> Term:
     """Elements converted to ``dtype``; no change gives ``x``."""
-    return x if dtype == x.dtype else make("cast", [x], dtype=dtype)
+    return _unless_same(make("cast", [x], dtype=dtype), x)
 
 
 def where(condition: Term, a: Term, b: Term) -> Term:
@@ -169,6 +166,11 @@ def host_op(
     return make("host_op", operands, **given)
 
 
+def _unless_same(changed: Term, x: Term) -> Term:
+    """``x`` where ``changed`` has its type: for these operators nothing has changed then."""
+    return x if changed.type == x.type else changed
+
+
 # --- phrases ------------------------------------------------------------------------------------
 
 
@@ -204,6 +206,8 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
 
 def elementwise(function: str, *operands: Term) -> Term:
     """A map or fold over whole tensors with NumPy broadcasting; all axes of the result outer."""
+    if not operands:
+        raise ShapeError(f"{function} needs at least one operand")
     if len(operands) == 1:
         return outer_only(compute(function, item_only(operands[0])))
     shape = broadcast_shapes(*(x.shape for x in operands))

@@ -93,14 +93,14 @@ class Function:
 
 
 def truncated_divide(a: Array, b: Array) -> Array:
-    """Division as ONNX and C define it: integers round toward zero."""
+    """Division as ONNX and C define it: integers round toward zero. Divided by 0 they give 0."""
     if a.dtype.kind == "f":
         return np.divide(a, b)
     quotient = np.floor_divide(a, b)
     if a.dtype.kind == "u":
         return quotient
     inexact = (a - quotient * b) != 0
-    return (quotient + (inexact & ((a < 0) != (b < 0)))).astype(a.dtype)
+    return (quotient + (inexact & ((a < 0) != (b < 0)) & (b != 0))).astype(a.dtype)
 
 
 def _power(a: Array, b: Array) -> Array:
@@ -112,6 +112,21 @@ def _power(a: Array, b: Array) -> Array:
     return np.power(a, b)
 
 
+def _rounded_once(function: Callable[..., Array]) -> Callable[..., Array]:
+    """``function`` with float16 computed in float32: the result is rounded, no step on the way.
+
+    That is what ``numpy.matmul`` and matrix units do; sums of halves overflow at 65,504.
+    """
+
+    def apply(array: Array, *axes: tuple[int, ...]) -> Array:
+        if array.dtype != np.float16:
+            return function(array, *axes)
+        return np.asarray(function(array.astype(np.float32), *axes)).astype(np.float16)
+
+    return apply
+
+
+@_rounded_once
 def _dot(array: Array, axes: tuple[int, ...]) -> Array:
     product = np.prod(array, axis=axes[0], dtype=array.dtype)
     return np.sum(product, axis=tuple(axis - 1 for axis in axes[1:]), dtype=array.dtype)
@@ -125,12 +140,14 @@ def _extreme(reduce: Any, neutral: Callable[[str], float | int | bool]) -> Calla
     return apply
 
 
+@_rounded_once
 def _mean(array: Array, axes: tuple[int, ...]) -> Array:
     count = math.prod(array.shape[axis] for axis in axes)
     total = np.sum(array, axis=axes, dtype=array.dtype)
     return np.asarray(total / np.array(count, array.dtype), array.dtype)
 
 
+@_rounded_once
 def _softmax(array: Array) -> Array:
     if array.shape[-1] == 0:
         return array
@@ -138,9 +155,10 @@ def _softmax(array: Array) -> Array:
     return powers / powers.sum(axis=-1, keepdims=True, dtype=array.dtype)
 
 
+@_rounded_once
 def _sigmoid(array: Array) -> Array:
-    half = array.dtype.type(0.5)
-    return half * np.tanh(half * array) + half
+    # Not by tanh, which loses every digit of the small values.
+    return np.reciprocal(1 + np.exp(-array))
 
 
 _erf_object = np.frompyfunc(math.erf, 1, 1)
@@ -175,7 +193,7 @@ def _map(name: str, numpy: Callable[..., Array], **options: Any) -> Function:
 
 
 def _total(ufunc: Any) -> Callable[..., Array]:
-    return lambda array, axes: ufunc.reduce(array, axis=axes, dtype=array.dtype)
+    return _rounded_once(lambda array, axes: ufunc.reduce(array, axis=axes, dtype=array.dtype))
 
 
 FUNCTIONS: dict[str, Function] = {

@@ -19,7 +19,27 @@ Array = np.ndarray[Any, Any]
 
 
 def run_host_op(attributes: Mapping[str, Any], operands: list[Array]) -> Array:
-    """The output of a ``host_op`` term with these attributes on these operands."""
+    """The output of a ``host_op`` term with these attributes on these operands.
+
+    :raises GlensideError: onnxruntime refuses the operator, or its result is not of the shape and
+        dtype that the term declares.
+    """
+    what = f"host-op {attributes['operator']} (opset {attributes['version']})"
+    try:
+        result = _run(attributes, operands)
+    except GlensideError:
+        raise
+    except Exception as problem:  # onnxruntime's errors share no base class.
+        raise GlensideError(f"{what}: {str(problem).splitlines()[0]}") from problem
+    if (result.shape, result.dtype.name) != (attributes["shape"], attributes["dtype"]):
+        raise GlensideError(
+            f"{what}: declared as {attributes['dtype']} of shape {attributes['shape']}, "
+            f"computed {result.dtype.name} of shape {result.shape}"
+        )
+    return result
+
+
+def _run(attributes: Mapping[str, Any], operands: list[Array]) -> Array:
     session = _session(
         attributes["operator"],
         attributes["domain"],
@@ -29,7 +49,7 @@ def run_host_op(attributes: Mapping[str, Any], operands: list[Array]) -> Array:
         tuple((array.dtype.name, array.shape) for array in operands),
         attributes["dtype"],
     )
-    feeds = {f"x{i}": np.ascontiguousarray(array) for i, array in enumerate(operands)}
+    feeds = {f"x{i}": np.asarray(array, order="C") for i, array in enumerate(operands)}
     (result,) = session.run(None, feeds)
     return np.asarray(result)
 
@@ -60,8 +80,11 @@ def _session(
         helper.make_tensor_value_info(f"x{i}", element(name), shape)
         for i, (name, shape) in enumerate(operands)
     ]
-    # Outputs before the wanted one are left out by name: "" is ONNX's absent output.
-    outputs = [""] * output + ["y"]
+    # The other outputs are named too, for not all operators let them be absent.
+    count = output + 1
+    if onnx.defs.has(operator, domain):
+        count = max(count, onnx.defs.get_schema(operator, version, domain).min_output)
+    outputs = ["y" if i == output else f"unused{i}" for i in range(count)]
     node = helper.make_node(
         operator, [each.name for each in inputs], outputs, domain=domain, **json.loads(attributes)
     )

@@ -98,7 +98,7 @@ def evaluate(
 ) -> list[Array]:
     """The values of ``terms``, each of shape ``outer ++ item``.
 
-    :param env: arrays of the ``tensor`` leaves by name; shapes and dtypes must be as the leaves say.
+    :param env: arrays of the ``tensor`` leaves by name, of the shapes and dtypes they declare.
     :param progress: called with (nodes done, nodes in all).
     :raises InputError: a tensor is missing or has another shape or dtype.
     """
@@ -135,16 +135,12 @@ def _walk(
             values.pop(term, None)
 
 
+@np.errstate(all="ignore")
 def _apply(
     term: Term, operands: list[Array | _Product], env: Mapping[str, Array]
 ) -> Array | _Product:
     if term.op == "tensor":
         return _look_up(term, env)
-    if term.op == "cart_prod":
-        a, b = operands
-        x, y = term.children
-        assert isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
-        return _Product(a, b, x.type.split, y.type.split, term["batch"], term.type)
     if len(operands) == 1 and isinstance(operands[0], _Product):
         product = operands[0]
         if term.op == "compute" and term["function"] == "dot":
@@ -163,6 +159,9 @@ def _apply(
         operand.build(child) if isinstance(operand, _Product) else operand
         for operand, child in zip(operands, term.children, strict=True)
     ]
+    if term.op == "cart_prod":
+        (a, b), (x, y) = arrays, term.children
+        return _Product(a, b, x.type.split, y.type.split, term["batch"], term.type)
     types = tuple(child.type for child in term.children)
     return term.operator.evaluate(arrays, types, term.attributes)
 
@@ -171,7 +170,10 @@ def _look_up(term: Term, env: Mapping[str, Array]) -> Array:
     name = term["name"]
     if name not in env:
         raise InputError(f"no value was given for tensor {name!r} of {term.type}")
-    array = np.asarray(env[name])
+    try:
+        array = np.asarray(env[name])
+    except ValueError as problem:  # Rows of different lengths.
+        raise InputError(f"tensor {name!r}: not an array: {problem}") from None
     if array.shape != term.shape or array.dtype.name != term.dtype:
         raise InputError(
             f"tensor {name!r} is {term.dtype} of shape {term.shape}, "

@@ -10,23 +10,24 @@ numbers are ints; axis numbers count over ``outer ++ item``.
 from __future__ import annotations
 
 import enum
+import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from glenside.errors import ShapeError
+from glenside.errors import InputError, ShapeError
 from glenside.language import units
 from glenside.language.functions import FUNCTIONS
 from glenside.language.shape import (
     DTYPES,
-    FLOATS,
     INTEGERS,
     AccessType,
     check_dtype,
     check_int,
+    check_number,
     check_shape,
     lowest,
 )
@@ -49,11 +50,13 @@ class Kind(enum.Enum):
 
 
 REQUIRED: Any = object()
+_FILLS = ("zero", "lowest")
+_GREATEST = int(np.finfo("float64").max)
 
 
 @dataclass(frozen=True)
 class Attribute:
-    """An argument that is not an access. With a default it is an option, spelled ``:name value``."""
+    """An argument that is not an access. With a default it is an option: ``:name value``."""
 
     name: str
     kind: Kind
@@ -70,21 +73,25 @@ class Attribute:
             case Kind.INT:
                 return check_int(value, what)
             case Kind.INTS:
-                if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
+                if isinstance(value, np.ndarray):
+                    value = value.tolist()
+                if not isinstance(value, tuple | list | range):
                     raise ShapeError(f"{what} must be a list of integers, got {value!r}")
-                return tuple(check_int(each, what) for each in value)
+                return tuple([check_int(each, f"{what}: each entry") for each in value])
             case Kind.DTYPE:
                 return check_dtype(value)
             case Kind.NAME:
                 if not isinstance(value, str):
                     raise ShapeError(f"{what} must be a name, got {value!r}")
-                return value
+                return str(value)
             case Kind.NUMBER | Kind.FILL:
-                if self.kind is Kind.FILL and value in ("zero", "lowest"):
-                    return value
+                if isinstance(value, str) and self.kind is Kind.FILL and value in _FILLS:
+                    return str(value)
                 if isinstance(value, bool | np.bool_):
                     return bool(value)
                 if isinstance(value, int | np.integer):
+                    if abs(int(value)) > _GREATEST:
+                        raise ShapeError(f"{what}: a number beyond every dtype was given")
                     return int(value)
                 if isinstance(value, float | np.floating):
                     return float(value)
@@ -96,7 +103,8 @@ class Operator:
     """One operator: ``infer(types, attributes)`` and ``evaluate(arrays, types, attributes)``.
 
     ``arity`` is the number of operands (None: any number). ``exact`` operators are transformers and
-    leaves: they move bits and never round.
+    leaves: they move bits and never round. ``canonical(types, attributes)``, where there is one,
+    gives the attributes that have several spellings in the one that terms hold.
     """
 
     name: str
@@ -106,11 +114,22 @@ class Operator:
     infer: Callable[[Types, Values], AccessType]
     evaluate: Callable[[list[Array], Types, Values], Array]
     exact: bool = True
+    canonical: Callable[[Types, Values], Values] | None = None
 
-    @property
+    @functools.cached_property
     def spelling(self) -> str:
         """Its name in the text form."""
         return self.name.replace("_", "-")
+
+    @functools.cached_property
+    def positions(self) -> dict[str, int]:
+        """Where each attribute stands among the values of a term."""
+        return {attribute.name: i for i, attribute in enumerate(self.attributes)}
+
+    @functools.cached_property
+    def has_number(self) -> bool:
+        """Whether a value may be a float, for which equality is not sameness (-0.0, nan)."""
+        return any(a.kind in (Kind.NUMBER, Kind.FILL) for a in self.attributes)
 
 
 OPERATORS: dict[str, Operator] = {}
@@ -123,8 +142,9 @@ def _operator(
 
     def register(body: Any) -> type:
         summary = " ".join((body.__doc__ or "").split())
+        canonical = getattr(body, "canonical", None)
         OPERATORS[name] = Operator(
-            name, summary, attributes, arity, body.infer, body.evaluate, exact
+            name, summary, attributes, arity, body.infer, body.evaluate, exact, canonical
         )
         return body
 
@@ -133,7 +153,8 @@ def _operator(
 
 def _axis(axis: int, rank: int, what: str) -> int:
     if not 0 <= axis < rank:
-        raise ShapeError(f"{what}: axis {axis} does not exist, axes are 0 to {rank - 1}")
+        there = f"axes are 0 to {rank - 1}" if rank else "there are no axes"
+        raise ShapeError(f"{what}: axis {axis} does not exist, {there}")
     return axis
 
 
@@ -179,14 +200,12 @@ class _Constant:
 
     @staticmethod
     def infer(types: Types, a: Values) -> AccessType:
-        value, dtype = a["value"], a["dtype"]
-        if dtype in INTEGERS:
-            limits = np.iinfo(dtype)
-            if isinstance(value, float) or not limits.min <= value <= limits.max:
-                raise ShapeError(f"constant {value!r} is not a value of {dtype}")
-        if dtype == "bool" and value not in (0, 1):
-            raise ShapeError(f"constant {value!r} is not a value of bool")
-        return AccessType(check_shape(a["shape"], "constant"), (), dtype)
+        check_number(a["value"], a["dtype"], "constant")
+        return AccessType(check_shape(a["shape"], "constant"), (), a["dtype"])
+
+    @staticmethod
+    def canonical(types: Types, a: Values) -> Values:
+        return {**a, "value": check_number(a["value"], a["dtype"], "constant")}
 
     @staticmethod
     def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
@@ -263,7 +282,7 @@ class _CartProd:
 
 @_operator("pair", 2)
 class _Pair:
-    """Two accesses of equal type side by side: a new first item axis, the tuple axis, of length 2."""
+    """Two accesses of equal type side by side: a new first item axis (the tuple axis) of 2."""
 
     @staticmethod
     def infer(types: Types, a: Values) -> AccessType:
@@ -304,6 +323,11 @@ class _Windows:
             raise ShapeError(f"{what}: the window reaches over {tuple(reach)}, the item is smaller")
         counts = tuple((n - r) // s + 1 for n, r, s in zip(x.item, reach, stride, strict=True))
         return AccessType(x.outer + counts, shape, x.dtype)
+
+    @staticmethod
+    def canonical(types: Types, a: Values) -> Values:
+        undilated = a["dilation"] == (1,) * len(a["shape"])
+        return {**a, "dilation": None} if undilated else a
 
     @staticmethod
     def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
@@ -386,7 +410,7 @@ class _Concat:
 class _Pad:
     """One axis padded before, after and (``interior``) between its elements.
 
-    The value is ``zero``, ``lowest`` (-inf for floats, the type's minimum for integers) or a number.
+    The value is ``zero``, ``lowest`` (-inf for floats, the least value for integers) or a number.
     """
 
     @staticmethod
@@ -401,6 +425,10 @@ class _Pad:
         dims = list(x.shape)
         dims[axis] = before + length + max(length - 1, 0) * inside + after
         return x.with_shape(dims)
+
+    @staticmethod
+    def canonical(types: Types, a: Values) -> Values:
+        return a if a["value"] in _FILLS else {**a, "value": fill_value(a["value"], types[0].dtype)}
 
     @staticmethod
     def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
@@ -420,11 +448,7 @@ def fill_value(value: str | int | float | bool, dtype: str) -> int | float | boo
         return 0
     if isinstance(value, str):
         return lowest(dtype)
-    if dtype not in FLOATS:
-        least, most = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-        if isinstance(value, float) or not least <= value <= most:
-            raise ShapeError(f"pad value {value!r} is not a value of {dtype}")
-    return value
+    return check_number(value, dtype, "pad value")
 
 
 @_operator("squeeze", 1, _AXIS)
@@ -537,7 +561,7 @@ class _Gather:
         data, indices = arrays
         length = data.shape[a["axis"]]
         if indices.size and not (-length <= indices.min() and indices.max() < length):
-            raise IndexError(f"gather: an index is outside -{length} to {length - 1}")
+            raise InputError(f"gather: an index is outside -{length} to {length - 1}")
         return np.take(data, indices.astype(np.int64), axis=a["axis"])
 
 
@@ -596,9 +620,19 @@ class _Compute:
         return FUNCTIONS[name].infer(types[0], a["accumulate"])
 
     @staticmethod
+    def canonical(types: Types, a: Values) -> Values:
+        function = FUNCTIONS.get(a["function"])
+        return _default_accumulate(types, a) if function and function.accumulates else a
+
+    @staticmethod
     def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
         with np.errstate(all="ignore"):
             return FUNCTIONS[a["function"]].evaluate(arrays[0], types[0], a["accumulate"])
+
+
+def _default_accumulate(types: Types, a: Values) -> Values:
+    """An accumulate dtype equal to the operand's is the default, which is not spelled."""
+    return {**a, "accumulate": None} if a["accumulate"] == types[0].dtype else a
 
 
 @_operator(
@@ -648,6 +682,10 @@ class _Blocked:
             raise ShapeError(f"{what}: items must have one axis")
         product = _CartProd.infer(types, {"batch": a["batch"]})
         return FUNCTIONS["dot"].infer(product, a["accumulate"])
+
+    @staticmethod
+    def canonical(types: Types, a: Values) -> Values:
+        return _default_accumulate(types, a)
 
     @staticmethod
     def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,9 @@ NUMBERS = FLOATS + INTEGERS
 DTYPES = (*NUMBERS, "bool")
 
 Shape = tuple[int, ...]
+
+MAX_RANK = 64
+"""NumPy's limit: an access of more axes could be built but never evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +74,11 @@ class AccessType:
 
 def check_dtype(dtype: object) -> str:
     """``dtype`` as one of :data:`DTYPES`; accepts NumPy dtypes and scalar types too."""
+    if dtype is None:  # Which NumPy would take for float64.
+        raise ShapeError(f"None is not a dtype; there are {', '.join(DTYPES)}")
     try:
         name = dtype if isinstance(dtype, str) else np.dtype(dtype).name  # type: ignore[call-overload]
-    except TypeError as problem:
+    except (TypeError, ValueError) as problem:
         raise ShapeError(f"{dtype!r} is not a dtype: {problem}") from None
     if name not in DTYPES:
         raise ShapeError(f"dtype {name!r} is not one of {', '.join(DTYPES)}")
@@ -88,10 +94,27 @@ def check_shape(dims: Iterable[object], what: str) -> Shape:
 
 
 def check_int(value: object, what: str) -> int:
-    """``value`` as an int; bools and fractions are refused, NumPy integers taken."""
+    """``value`` as an int of 64 bits; bools and fractions are refused, NumPy integers taken."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise ShapeError(f"{what} must be an integer, got {value!r}")
+    if not -(2**63) <= value < 2**63:
+        raise ShapeError(f"{what} must be an integer of 64 bits, got one of {_bits(value)}")
     return int(value)
+
+
+def check_number(value: float | int | bool, dtype: str, what: str) -> float | int | bool:
+    """``value`` as the Python number that stands for it in ``dtype``: a float, int or bool."""
+    if dtype in FLOATS:
+        return float(value)
+    if dtype == "bool" and value in (0, 1):
+        return bool(value)
+    if isinstance(value, float) or not lowest(dtype) <= value <= highest(dtype):
+        raise ShapeError(f"{what} {value!r} is not a value of {dtype}")
+    return int(value)
+
+
+def _bits(value: int | np.integer[Any]) -> str:
+    return f"{int(value).bit_length()} bits"  # Python refuses to print ints of many digits.
 
 
 def lowest(dtype: str) -> float | int | bool:

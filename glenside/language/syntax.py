@@ -23,6 +23,7 @@ from glenside.language.term import Term, make, topological_order
 
 _TOKEN = re.compile(r'\s+|;[^\n]*|([()])|("(?:[^"\\]|\\.)*")|([^\s()";]+)')
 _PLAIN = re.compile(r'[^\s()";:%0-9+\-.][^\s()";]*')
+_INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?(\d|\.\d)|[+-]?(inf|nan)$")
 _BY_SPELLING = {operator.spelling: operator for operator in OPERATORS.values()}
 
@@ -158,7 +159,7 @@ class _Reader:
                 raise TextError("let is written (let ((%name term) ...) term ...)")
             for binding in expression[1]:
                 if not (isinstance(binding, list) and len(binding) == 2 and _is_name(binding[0])):
-                    raise TextError(f"a binding is written (%name term), got {binding!r}")
+                    raise TextError(f"a binding is written (%name term), got {_shorten(binding)}")
                 self.names[binding[0]] = self.term(binding[1])
             for body in expression[2:]:
                 yield self.term(body)
@@ -177,7 +178,7 @@ class _Reader:
             while True:
                 operator, values, rest, children = frames[-1]
                 if rest:
-                    current = rest.pop(0)
+                    current = rest.pop()
                     break
                 frames.pop()
                 done = children[0] if operator is None else self.make(operator, values, children)
@@ -187,20 +188,18 @@ class _Reader:
 
     def reference(self, atom: str) -> Term:
         if not _is_name(atom) or atom not in self.names:
-            raise TextError(f"a term was expected, got {atom!r}")
+            raise TextError(f"a term was expected, got {_shorten(atom)}")
         return self.names[atom]
 
     def head(self, expression: list[Any]) -> tuple[Operator, dict[str, Any], list[Any]]:
-        """Operator, attribute values and the operands still to be read."""
+        """Operator, attribute values and the operands still to be read, the last one first."""
         if not expression or not isinstance(expression[0], str):
             raise TextError(f"a term starts with its operator, got {_shorten(expression)}")
         name, *words = expression
-        if name == "scalar":
-            name, words = "constant", [*words[:1], [], *words[1:]]
-        operator = _BY_SPELLING.get(name)
+        operator = _BY_SPELLING.get("constant" if name == "scalar" else name)
         if operator is None:
             known = ", ".join(_BY_SPELLING)
-            raise TextError(f"no operator is called {name!r}; there are {known}")
+            raise TextError(f"no operator is called {_shorten(name)}; there are {known}")
         options = {a.name: a for a in operator.attributes if a.optional}
         values: dict[str, Any] = {}
         plain: list[Any] = []
@@ -210,19 +209,26 @@ class _Reader:
             if isinstance(word, str) and not isinstance(word, _Quoted) and word.startswith(":"):
                 option = options.get(word[1:])
                 if option is None or not words:
-                    raise TextError(f"{name}: option {word} is unknown or lacks its value")
+                    raise TextError(
+                        f"{name}: option {_shorten(word)} is unknown or lacks its value"
+                    )
+                if option.name in values:
+                    raise TextError(f"{name}: option {word} is given twice")
                 values[option.name] = _value(option, words.pop(), name)
             else:
                 plain.append(word)
         required = [a for a in operator.attributes if not a.optional]
-        if operator.name == "tensor" and len(plain) == 1:
+        if name == "scalar":
+            required = required[:1]
+            values["shape"] = ()
+        elif operator.name == "tensor" and len(plain) == 1:
             required = required[:1]
         if len(plain) < len(required):
             missing = required[len(plain)].name
             raise TextError(f"{name}: {missing} is missing")
         for attribute, word in zip(required, plain, strict=False):
             values[attribute.name] = _value(attribute, word, name)
-        return operator, values, plain[len(required) :]
+        return operator, values, plain[len(required) :][::-1]
 
     def make(self, operator: Operator, values: dict[str, Any], children: list[Term]) -> Term:
         if operator.name == "tensor":
@@ -235,8 +241,6 @@ class _Reader:
                 values = {"shape": known.shape, "dtype": known.dtype} | values
         if operator.name in ("tensor", "constant"):
             values.setdefault("dtype", self.dtype)
-        if operator.name == "constant" and values["dtype"].startswith("float"):
-            values["value"] = float(values["value"])
         return make(operator.name, children, **values)
 
 
@@ -249,9 +253,14 @@ def _input_type(given: Input, dtype: str) -> AccessType:
         return given
     if isinstance(given, np.ndarray):
         return AccessType(given.shape, (), given.dtype.name)
-    if len(given) == 2 and isinstance(given[1], str):
-        return AccessType(tuple(given[0]), (), given[1])  # type: ignore[arg-type]
-    return AccessType(tuple(given), (), dtype)  # type: ignore[arg-type]
+    try:
+        if len(given) == 2 and isinstance(given[0], Sequence):
+            return AccessType(tuple(given[0]), (), given[1])  # type: ignore[arg-type]
+        return AccessType(tuple(given), (), dtype)  # type: ignore[arg-type]
+    except TypeError:
+        raise TextError(
+            f"inputs= takes a shape, (shape, dtype), type or array for each name, got {given!r}"
+        ) from None
 
 
 def _value(attribute: Attribute, word: Any, operator: str) -> Any:
@@ -260,10 +269,10 @@ def _value(attribute: Attribute, word: Any, operator: str) -> Any:
         match attribute.kind:
             case Kind.INTS:
                 if not isinstance(word, list):
-                    raise TextError(f"{what} such as (1 2), got {word!r}")
-                return tuple(int(each) for each in word)
+                    raise TextError(f"{what} such as (1 2), got {_shorten(word)}")
+                return tuple(_integer(each) for each in word)
             case Kind.INT:
-                return int(word)
+                return _integer(word)
             case Kind.NUMBER | Kind.FILL:
                 if word in ("zero", "lowest") and attribute.kind is Kind.FILL:
                     return str(word)
@@ -272,19 +281,39 @@ def _value(attribute: Attribute, word: Any, operator: str) -> Any:
                 if not isinstance(word, str):
                     raise TextError(f"{what}, got {_shorten(word)}")
                 return str(word)
-    except (ValueError, TypeError):
+    except TextError:
+        raise
+    except ValueError:
         raise TextError(f"{what}, got {_shorten(word)}") from None
 
 
-def _number(word: str) -> int | float | bool:
+def _integer(word: Any) -> int:
+    if not _is_bare(word) or not _INTEGER.fullmatch(word):
+        raise ValueError
+    return int(word)
+
+
+def _number(word: Any) -> int | float | bool:
+    if not _is_bare(word) or "_" in word:
+        raise ValueError
     if word in ("true", "false"):
-        return word == "true"
-    try:
-        return int(word)
-    except ValueError:
-        return float(word)
+        return bool(word == "true")
+    return int(word) if _INTEGER.fullmatch(word) else float(word)
 
 
-def _shorten(expression: Any) -> str:
-    shown = str(expression)
-    return shown if len(shown) < 60 else shown[:57] + "..."
+def _is_bare(word: object) -> bool:
+    return isinstance(word, str) and not isinstance(word, _Quoted)
+
+
+def _shorten(expression: Any, limit: int = 60) -> str:
+    """The beginning of an expression as text, for a message; it may be nested without bound."""
+    shown = ""
+    stack = [expression]
+    while stack and len(shown) < limit:
+        top = stack.pop()
+        if isinstance(top, list):
+            stack += [")", *reversed(top[:limit]), "("]
+        else:
+            space = " " if shown and shown[-1] != "(" and top != ")" else ""
+            shown += space + (f'"{top[:limit]}"' if isinstance(top, _Quoted) else top[:limit])
+    return repr(shown if len(shown) < limit and not stack else shown[: limit - 3] + "...")

@@ -13,13 +13,13 @@ from typing import Any
 
 from glenside.errors import ShapeError
 from glenside.language.operators import OPERATORS, Operator
-from glenside.language.shape import AccessType, Shape
+from glenside.language.shape import MAX_RANK, AccessType, Shape
 
 _interned: weakref.WeakValueDictionary[tuple[Any, ...], Term] = weakref.WeakValueDictionary()
 
 
 class Term:
-    """One operator applied to terms. Build with :mod:`glenside.language.builders` or :func:`make`."""
+    """One operator applied to terms. Built by :mod:`glenside.language.builders` or :func:`make`."""
 
     __slots__ = ("__weakref__", "children", "operator", "type", "values")
 
@@ -29,6 +29,11 @@ class Term:
     children: tuple[Term, ...]
     type: AccessType
 
+    __iter__ = None  # Else Python would try t[0], t[1], ... where a list of terms was expected.
+
+    def __init__(self) -> None:
+        raise TypeError("terms are built by glenside.language.builders or make")
+
     @property
     def op(self) -> str:
         """The operator's name."""
@@ -36,7 +41,7 @@ class Term:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        return {a.name: v for a, v in zip(self.operator.attributes, self.values, strict=True)}
+        return dict(zip(self.operator.positions, self.values, strict=True))
 
     @property
     def outer(self) -> Shape:
@@ -55,10 +60,10 @@ class Term:
         return self.type.dtype
 
     def __getitem__(self, attribute: str) -> Any:
-        for declared, value in zip(self.operator.attributes, self.values, strict=True):
-            if declared.name == attribute:
-                return value
-        raise KeyError(f"{self.op} has no attribute {attribute!r}")
+        position = self.operator.positions.get(attribute)
+        if position is None:
+            raise KeyError(f"{self.op} has no attribute {attribute!r}")
+        return self.values[position]
 
     def __repr__(self) -> str:
         shown = " ".join(map(str, self.values))
@@ -70,6 +75,9 @@ class Term:
         return to_text(self)
 
     def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("terms are immutable")
+
+    def __delattr__(self, name: str) -> None:
         raise AttributeError("terms are immutable")
 
     def __copy__(self) -> Term:
@@ -90,45 +98,47 @@ def make(op: str, children: Sequence[Term] = (), **attributes: Any) -> Term:
     operator = OPERATORS.get(op)
     if operator is None:
         raise ShapeError(f"no operator is called {op!r}; there are {', '.join(OPERATORS)}")
-    if operator.arity is not None and len(children) != operator.arity:
-        raise ShapeError(f"{op} takes {operator.arity} operands, got {len(children)}")
-    unknown = attributes.keys() - {a.name for a in operator.attributes}
+    for child in children:
+        if not isinstance(child, Term):
+            raise ShapeError(f"{op}: operands are terms, got {type(child).__name__}")
+    unknown = attributes.keys() - operator.positions.keys()
     if unknown:
         raise ShapeError(f"{op} has no attribute {', '.join(sorted(unknown))}")
     values = []
     for attribute in operator.attributes:
         value = attributes.get(attribute.name, attribute.default)
-        if value is attribute.default and attribute.optional:
+        if value is attribute.default:
+            if not attribute.optional:
+                raise ShapeError(f"{op}: attribute {attribute.name} is missing")
             values.append(value)
-        elif attribute.name not in attributes:
-            raise ShapeError(f"{op}: attribute {attribute.name} is missing")
         else:
             values.append(attribute.check(value, op))
     return _intern(operator, tuple(values), tuple(children))
 
 
 def _intern(operator: Operator, values: tuple[Any, ...], children: tuple[Term, ...]) -> Term:
-    if operator.name == "windows" and values[2] == (1,) * len(values[0]):
-        values = (*values[:2], None)  # One spelling only for undilated windows.
-    if operator.name in ("compute", "blocked") and children:
-        # An accumulate dtype equal to the operand's is the default: one spelling only.
-        if values[-1] == children[0].type.dtype:
-            values = (*values[:-1], None)
-    # Children by identity; numbers by spelling, since 0.0 == -0.0 == 0 == False and nan != nan.
-    key = (operator.name, *map(repr, values), *map(id, children))
+    if operator.arity is not None and len(children) != operator.arity:
+        raise ShapeError(f"{operator.name} takes {operator.arity} operands, got {len(children)}")
+    types = tuple([child.type for child in children])
+    if operator.canonical:
+        named = operator.canonical(types, dict(zip(operator.positions, values, strict=True)))
+        values = tuple(named.values())
+    # Numbers by spelling, since 0.0 == -0.0 and nan != nan.
+    key = (operator.name, repr(values) if operator.has_number else values, children)
     found = _interned.get(key)
     if found is not None:
         return found
-    named = {a.name: v for a, v in zip(operator.attributes, values, strict=True)}
-    inferred = operator.infer(tuple(child.type for child in children), named)
+    inferred = operator.infer(types, dict(zip(operator.positions, values, strict=True)))
+    if inferred.rank > MAX_RANK:
+        raise ShapeError(
+            f"{operator.name} to {inferred.rank} axes: at most {MAX_RANK} are possible"
+        )
     term = object.__new__(Term)
-    for slot, value in (
-        ("operator", operator),
-        ("values", values),
-        ("children", children),
-        ("type", inferred),
-    ):
-        object.__setattr__(term, slot, value)
+    write = object.__setattr__
+    write(term, "operator", operator)
+    write(term, "values", values)
+    write(term, "children", children)
+    write(term, "type", inferred)
     _interned[key] = term
     return term
 
@@ -158,9 +168,8 @@ def topological_order(roots: Iterable[Term]) -> list[Term]:
 
 def rebuild(term: Term, children: Sequence[Term]) -> Term:
     """The same operator and attributes over other children."""
-    if all(a is b for a, b in zip(term.children, children, strict=True)):
-        return term
-    return _intern(term.operator, term.values, tuple(children))
+    children = tuple(children)
+    return term if children == term.children else _intern(term.operator, term.values, children)
 
 
 def map_terms(

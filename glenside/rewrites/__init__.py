@@ -1,1 +1,49 @@
-"""Other ways to say a program: the e-graph and the rules that grow it."""
+"""Other ways to say a program: the e-graph and the rules that grow it.
+
+Rule families are modules of this package (``im2col``, ``layout``, ``tensorize``);
+:func:`rule_named` finds single rules. Importing this package does not import egglog: what needs it
+is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from glenside.rewrites.egraph import EGraph
+    from glenside.rewrites.frozen import ENode, FrozenEGraph
+    from glenside.rewrites.query import contains, matches
+    from glenside.rewrites.ruleset import Rule, RuleSet, rewrite_rule, rule_named
+    from glenside.rewrites.saturation import Iteration, Saturation, StopReason, saturate
+
+__all__ = [
+    "EGraph",
+    "ENode",
+    "FrozenEGraph",
+    "Iteration",
+    "Rule",
+    "RuleSet",
+    "Saturation",
+    "StopReason",
+    "contains",
+    "matches",
+    "rewrite_rule",
+    "rule_named",
+    "saturate",
+]
+
+_HOMES = {
+    "egraph": ("EGraph",),
+    "frozen": ("ENode", "FrozenEGraph"),
+    "query": ("contains", "matches"),
+    "ruleset": ("Rule", "RuleSet", "rewrite_rule", "rule_named"),
+    "saturation": ("Iteration", "Saturation", "StopReason", "saturate"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

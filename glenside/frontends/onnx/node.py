@@ -8,8 +8,8 @@ what is left unread is reported, never dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 import onnx
@@ -54,7 +54,7 @@ class NeedsConstant(Refused):
 
 
 def dtype_name(element_type: int) -> str:
-    """The NumPy name of an ONNX element type; raises :class:`Refused` for what the language lacks."""
+    """The NumPy name of an ONNX element type; raises :class:`Refused` for others."""
     try:
         name = str(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type)).name)
     except (KeyError, TypeError, ValueError):
@@ -71,7 +71,7 @@ def dtype_name(element_type: int) -> str:
 class Attributes:
     """A node's attributes, each read by its type; remembers which were read."""
 
-    _KINDS = {
+    _KINDS: ClassVar[dict[int, str]] = {
         onnx.AttributeProto.INT: "an integer",
         onnx.AttributeProto.INTS: "a list of integers",
         onnx.AttributeProto.FLOAT: "a number",
@@ -109,34 +109,34 @@ class Attributes:
         """Attributes that are without meaning for inference."""
         self._read.update(names)
 
-    def int(self, name: str, default: int | None = None) -> int:
+    def integer(self, name: str, default: int | None = None) -> int:
         """An integer; without a default it is required."""
         value = self._get(name, onnx.AttributeProto.INT)
         return self._settle(name, value, default)
 
     def flag(self, name: str, default: bool = False) -> bool:
         """An integer that is 0 or 1."""
-        value = self.int(name, default)
+        value = self.integer(name, default)
         if value not in (0, 1):
             raise ModelError(f"{self._where}: attribute {name} must be 0 or 1, got {value}")
         return bool(value)
 
-    def ints(self, name: str) -> list[int] | None:
+    def integers(self, name: str) -> list[int] | None:
         """A list of integers, None when absent."""
         value = self._get(name, onnx.AttributeProto.INTS)
         return None if value is None else [int(each) for each in value]
 
-    def float(self, name: str, default: float | None = None) -> float:
+    def real(self, name: str, default: float | None = None) -> float:
         """A number; without a default it is required."""
         value = self._get(name, onnx.AttributeProto.FLOAT)
         return self._settle(name, value, default)
 
-    def floats(self, name: str) -> list[float] | None:
+    def reals(self, name: str) -> list[float] | None:
         """A list of numbers, None when absent."""
         value = self._get(name, onnx.AttributeProto.FLOATS)
         return None if value is None else [float(each) for each in value]
 
-    def string(self, name: str, default: str | None = None) -> str:
+    def text(self, name: str, default: str | None = None) -> str:
         """A string; without a default it is required."""
         value = self._get(name, onnx.AttributeProto.STRING)
         text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
@@ -144,7 +144,7 @@ class Attributes:
 
     def choice(self, name: str, default: str, *others: str) -> str:
         """A string out of a few."""
-        value = self.string(name, default)
+        value = self.text(name, default)
         if value not in (default, *others):
             accepted = ", ".join((default, *others))
             raise ModelError(
@@ -152,13 +152,16 @@ class Attributes:
             )
         return value
 
-    def strings(self, name: str) -> list[str] | None:
+    def texts(self, name: str) -> list[str] | None:
         """A list of strings, None when absent."""
         value = self._get(name, onnx.AttributeProto.STRINGS)
         return None if value is None else [each.decode("utf-8", "replace") for each in value]
 
     def tensor(self, name: str) -> onnx.TensorProto | None:
         return self._get(name, onnx.AttributeProto.TENSOR)
+
+    def sparse(self, name: str) -> onnx.SparseTensorProto | None:
+        return self._get(name, onnx.AttributeProto.SPARSE_TENSOR)
 
     def graph(self, name: str) -> onnx.GraphProto | None:
         return self._get(name, onnx.AttributeProto.GRAPH)
@@ -220,9 +223,13 @@ class Node:
 
         :raises NeedsConstant: it depends on what the program is run on.
         """
-        value = self._importer.known(self[position])
+        return self.value_of(self[position], what)
+
+    def value_of(self, term: Term, what: str) -> Array:
+        """The value of a term that must be known while importing, as :meth:`array`."""
+        value = self._importer.known(term)
         if value is None:
-            sources = self._importer.sources(self[position])
+            sources = self._importer.sources(term)
             raise NeedsConstant(
                 f"{what} must be constant, but depends on "
                 f"{', '.join(map(repr, sorted(sources))) or 'a value too large to fold'}",
@@ -248,6 +255,16 @@ class Node:
         """A new constant of the program, named after this node's first output."""
         return self._importer.parameter(f"{self.proto.output[0]}_{suffix}", array)
 
+    def constant(self, array: Array, suffix: str) -> Term:
+        """A known value: one number as ``constant``, others as a parameter."""
+        if array.size == 1:
+            return builders.constant(array.item(), array.shape, array.dtype.name)
+        return self.parameter(array, suffix)
+
+    def fold(self, term: Term, suffix: str) -> Term:
+        """``term`` as a parameter where it is constant and small enough, else ``term``."""
+        return self._importer.fold(f"{self.proto.output[0]}_{suffix}", term)
+
     def wants(self, output: int) -> bool:
         """Whether the model names this output."""
         return output < len(self.proto.output) and bool(self.proto.output[output])
@@ -265,9 +282,9 @@ class Node:
             raise ModelError(f"{self}: axes {list(axes)} name an axis twice")
         return result
 
-    def run(self, graph: onnx.GraphProto) -> list[Term | None]:
-        """The outputs of a subgraph that takes its operands from the scope around it."""
-        return self._importer.inline(graph)
+    def run(self, graph: onnx.GraphProto, operands: Mapping[str, Term] | None = None) -> list[Any]:
+        """The outputs of a subgraph, which sees the scope around it and ``operands`` by name."""
+        return self._importer.inline(graph, operands or {})
 
     def error(self, message: str) -> ModelError:
         """An error about this node, to be raised."""

@@ -36,30 +36,37 @@ def like(x: Term, value: float) -> Term:
 
 
 def add(a: Term, b: Term | float) -> Term:
+    """``add`` with a term or a number, broadcast as NumPy does."""
     return elementwise("add", a, b if isinstance(b, Term) else like(a, b))
 
 
 def sub(a: Term, b: Term | float) -> Term:
+    """``sub`` with a term or a number, broadcast as NumPy does."""
     return elementwise("sub", a, b if isinstance(b, Term) else like(a, b))
 
 
 def mul(a: Term, b: Term | float) -> Term:
+    """``mul`` with a term or a number, broadcast as NumPy does."""
     return elementwise("mul", a, b if isinstance(b, Term) else like(a, b))
 
 
 def div(a: Term, b: Term | float) -> Term:
+    """``div`` with a term or a number, broadcast as NumPy does."""
     return elementwise("div", a, b if isinstance(b, Term) else like(a, b))
 
 
 def power(a: Term, b: Term | float) -> Term:
+    """``power`` with a term or a number, broadcast as NumPy does."""
     return elementwise("pow", a, b if isinstance(b, Term) else like(a, b))
 
 
 def maximum(a: Term, b: Term | float) -> Term:
+    """``maximum`` with a term or a number, broadcast as NumPy does."""
     return elementwise("maximum", a, b if isinstance(b, Term) else like(a, b))
 
 
 def minimum(a: Term, b: Term | float) -> Term:
+    """``minimum`` with a term or a number, broadcast as NumPy does."""
     return elementwise("minimum", a, b if isinstance(b, Term) else like(a, b))
 
 
@@ -96,13 +103,9 @@ def to_end(x: Term, axes: Sequence[int]) -> tuple[Term, list[int]]:
 def reduce(
     function: str, x: Term, axes: Sequence[int], keepdims: bool, accumulate: str | None = None
 ) -> Term:
-    """A reduction over ``axes``; float16 sums are formed in float32 and rounded once."""
+    """A reduction over ``axes``."""
     moved, _ = to_end(x, sorted(axes))
-    items = access(moved, x.type.rank - len(axes))
-    if function in ("sum", "mean", "prod") and x.dtype == "float16" and accumulate is None:
-        result = builders.cast(compute(function, items, "float32"), "float16")
-    else:
-        result = compute(function, items, accumulate)
+    result = compute(function, access(moved, x.type.rank - len(axes)), accumulate)
     if keepdims:
         for axis in sorted(axes):
             result = builders.unsqueeze(result, axis)
@@ -124,6 +127,7 @@ def unsqueeze_to(x: Term, axis: int, rank: int) -> Term:
 
 
 def square(x: Term) -> Term:
+    """Every element times itself."""
     return elementwise("mul", x, x)
 
 
@@ -141,6 +145,10 @@ def matmul(a: Term, b: Term, accumulate: str | None = None) -> Term:
         # One right-hand side for all: every row of every batch meets it.
         columns = reshape(columns, columns.shape[-2:])
         return dot(access(a, a.type.rank - 1), access(columns, 1), 0, accumulate)
+    if math.prod(a.shape[:-2]) == 1 and a.type.rank <= b.type.rank:
+        rows = reshape(a, a.shape[-2:])
+        product = dot(access(rows, 1), access(columns, columns.type.rank - 1), 0, accumulate)
+        return transpose(product, [*range(1, len(batches) + 1), 0, len(batches) + 1])
     a = spread(a, batches + a.shape[-2:])
     columns = spread(columns, batches + columns.shape[-2:])
     shared = len(batches)

@@ -247,3 +247,68 @@ def split_atoms(axis: Axis, cuts: Sequence[int]) -> Axis | None:
 
 def _without(items: tuple[Any, ...], position: int) -> tuple[Any, ...]:
     return items[:position] + items[position + 1 :]
+
+
+def compose_inverse(over: View, base: Shape, target: View) -> View | None:
+    """Where base elements lie, given where a rearrangement of them lies.
+
+    ``over`` describes the axes of a rearranged value in the row-major space of ``base`` (a bijection
+    onto it), ``target`` where the rearranged value is stored. The result has the axes of ``base``
+    and the addresses of ``target``; None when the two cut an axis differently.
+    """
+    pieces: list[tuple[int, int, int]] = []  # stride in base, size, stride in target
+    for mine, theirs in zip(over.axes, target.axes, strict=True):
+        left, right = list(normal(mine)), list(theirs)
+        while left and right:
+            (n, base_stride), (m, stride) = left.pop(), right.pop()
+            if n % m == 0:
+                pieces.append((base_stride, m, stride))
+                if n > m:
+                    left.append((n // m, base_stride * m))
+            elif m % n == 0:
+                pieces.append((base_stride, n, stride))
+                right.append((m // n, stride * n))
+            else:
+                return None
+        if left or right:
+            return None
+    axes: list[Axis] = []
+    margins: list[Margin | None] = []
+    step = 1
+    bounds = []
+    for size in reversed(base):
+        bounds.append(step)
+        step *= size
+    bounds.reverse()
+    fine: list[tuple[int, int, int]] = []
+    for base_stride, size, stride in pieces:
+        cut = split_atoms(((size, base_stride),), bounds)
+        if cut is None:
+            return None
+        fine.extend((b, n, stride * (b // base_stride)) for n, b in cut)
+    for size, low in zip(base, bounds, strict=True):
+        own = sorted((p for p in fine if low <= p[0] < low * size), reverse=True)
+        axis = normal(tuple((n, stride) for _, n, stride in own))
+        if axis_size(axis) != size:
+            return None
+        axes.append(axis)
+        margins.append(None)
+        for mine, theirs, room in zip(over.axes, target.axes, target.margins, strict=True):
+            if room and axis and mine == ((size, low),) and theirs == axis:
+                margins[-1] = room
+    return View(target.offset, tuple(axes), tuple(margins), target.fill)
+
+
+def in_order(shape: Shape, order: Sequence[int], room: Sequence[tuple[int, int]]) -> View:
+    """Storage for a shape with its axes in the physical order given, outermost first, and margins."""
+    stride, offset = 1, 0
+    axes: list[Axis] = [()] * len(shape)
+    margins: list[Margin | None] = [None] * len(shape)
+    for k in reversed(order):
+        before, after = room[k]
+        axes[k] = normal(((shape[k], stride),))
+        if before or after:
+            margins[k] = Margin(k, before, after)
+            offset += before * stride
+        stride *= max(shape[k] + before + after, 1)
+    return View(offset, tuple(axes), tuple(margins))

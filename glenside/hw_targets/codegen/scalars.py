@@ -47,7 +47,7 @@ def convert(value: Expr, source: str, target: str) -> Expr:
     if target == "bool":
         return tirx.NE(value, const(0, source))
     if source == "bool":
-        return tirx.Select(value, const(1, target), const(0, target))
+        return value.astype(target)
     if source in FLOATS and target in ("int8", "int16", "uint8", "uint16"):
         # Through a wider integer, so that what does not fit wraps around as NumPy does.
         return value.astype("int32").astype(target)
@@ -88,11 +88,19 @@ def _extreme(a: Expr, b: Expr, dtype: str, *, greater: bool) -> Expr:
     return tirx.Select(wins, a, b)
 
 
-def combine(function: str, a: Expr, b: Expr, dtype: str) -> Expr:
+Name = Callable[[Expr, str], Expr]
+"""Binds an expression of a dtype to a variable, so that it is computed once."""
+
+
+def combine(function: str, a: Expr, b: Expr, dtype: str, name: Name) -> Expr:
     """One step of a fold; comparisons give a TIR bool."""
     if dtype == "float16":
-        result = combine(function, a.astype("float32"), b.astype("float32"), "float32")
+        result = combine(function, a.astype("float32"), b.astype("float32"), "float32", name)
         return result if function in _COMPARISONS else result.astype("float16")
+    if function == "pow" and dtype not in FLOATS:
+        return _integer_power(a, b, dtype, name)
+    if function in ("mod", "fmod"):
+        return _remainder(a, b, dtype, name, floored=function == "mod")
     return _FOLDS[function](a, b, dtype)
 
 
@@ -114,22 +122,30 @@ def _divide(a: Expr, b: Expr, dtype: str) -> Expr:
 
     if dtype in FLOATS:
         return tirx.Div(a, b)
-    zero, one = const(0, dtype), const(1, dtype)
-    special = tirx.EQ(b, zero)
-    if dtype in SIGNED:
-        # The minimum divided by -1 traps on x86; its negation wraps around to itself.
-        special = tirx.Or(special, tirx.EQ(b, const(-1, dtype)))
-    quotient = tirx.truncdiv(a, tirx.Select(special, one, b))
-    if dtype in SIGNED:
-        quotient = tirx.Select(tirx.EQ(b, const(-1, dtype)), zero - a, quotient)
-    return tirx.Select(tirx.EQ(b, zero), zero, quotient)
+    # Without selects: the simplifier would move the division out of its guard.
+    safe, zero, minus = _safe_divisor(b, dtype)
+    factor = const(1, dtype) - zero
+    if minus is not None:
+        factor = factor - minus - minus
+    return tirx.truncdiv(a, safe) * factor
 
 
-def _remainder(a: Expr, b: Expr, dtype: str, *, floored: bool) -> Expr:
+def _safe_divisor(b: Expr, dtype: str) -> tuple[Expr, Expr, Expr | None]:
+    """``b`` with 0 and -1 made 1, and 1 where it was 0 and -1: the minimum by -1 traps on x86."""
+    from tvm import tirx
+
+    zero = tirx.EQ(b, const(0, dtype)).astype(dtype)
+    if dtype not in SIGNED:
+        return b + zero, zero, None
+    minus = tirx.EQ(b, const(-1, dtype)).astype(dtype)
+    return b + zero + minus + minus, zero, minus
+
+
+def _remainder(a: Expr, b: Expr, dtype: str, name: Name, *, floored: bool) -> Expr:
     from tvm import tirx
 
     if dtype in FLOATS:
-        rest = libm("fmod", dtype, a, b)
+        rest = name(libm("fmod", dtype, a, b), dtype)
         if not floored:
             return rest
         wrong = tirx.And(
@@ -137,43 +153,49 @@ def _remainder(a: Expr, b: Expr, dtype: str, *, floored: bool) -> Expr:
             tirx.NE(tirx.LT(rest, const(0, dtype)), tirx.LT(b, const(0, dtype))),
         )
         return tirx.Select(wrong, rest + b, rest)
-    zero, one = const(0, dtype), const(1, dtype)
-    special = tirx.EQ(b, zero)
-    if dtype in SIGNED:
-        special = tirx.Or(special, tirx.EQ(b, const(-1, dtype)))
-    rest = tirx.truncmod(a, tirx.Select(special, one, b))
+    safe, no, minus = _safe_divisor(b, dtype)
+    kept = const(1, dtype) - no if minus is None else const(1, dtype) - no - minus
+    rest = tirx.truncmod(a, safe) * kept
     if floored and dtype in SIGNED:
+        zero, rest = const(0, dtype), name(rest, dtype)
         wrong = tirx.And(tirx.NE(rest, zero), tirx.NE(tirx.LT(rest, zero), tirx.LT(b, zero)))
-        rest = tirx.Select(wrong, rest + b, rest)
-    return tirx.Select(special, zero, rest)
+        return rest + wrong.astype(dtype) * b
+    return rest
 
 
 def _power(a: Expr, b: Expr, dtype: str) -> Expr:
     from tvm import tirx
 
-    if dtype in FLOATS:
-        if isinstance(b, tirx.FloatImm) and float(b.value) in (0.5, 0.75, 1.0, 2.0):
-            return _simple_power(a, float(b.value), dtype)
-        return libm("pow", dtype, a, b)
-    # Square and multiply over the bits of the exponent; products wrap around.
-    unsigned = dtype not in SIGNED
+    if isinstance(b, tirx.FloatImm) and float(b.value) in (0.5, 0.75, 1.0, 2.0):
+        return _simple_power(a, float(b.value), dtype)
+    return libm("pow", dtype, a, b)
+
+
+def _integer_power(a: Expr, b: Expr, dtype: str, name: Name) -> Expr:
+    """Square and multiply over the bits of the exponent; products wrap around."""
+    from tvm import tirx
+
     one, zero, two = const(1, dtype), const(0, dtype), const(2, dtype)
-    result, square, rest = one, a, b if unsigned else tirx.Select(tirx.LT(b, zero), zero, b)
-    steps = 8 if dtype.endswith("int8") else 16 if dtype.endswith("int16") else 32
-    # Exponents above 64 overflow for every base but 0, 1 and -1, whose powers follow from parity;
-    # the low bits of other powers of even bases are zero, odd bases need every exponent bit.
-    for _ in range(steps):
+    bits = min(int("".join(c for c in dtype if c.isdigit())), 63)
+    negative = None
+    rest = b
+    if dtype in SIGNED:
+        negative = name(tirx.LT(b, zero).astype(dtype), dtype)
+        rest = b - b * negative
+    result, square = one, a
+    for _ in range(bits):
+        rest = name(rest, dtype)
         odd = tirx.EQ(tirx.truncmod(rest, two), one)
-        result = tirx.Select(odd, result * square, result)
-        square, rest = square * square, tirx.truncdiv(rest, two)
-    if unsigned:
+        result = name(tirx.Select(odd, result * square, result), dtype)
+        square, rest = name(square * square, dtype), tirx.truncdiv(rest, two)
+    if negative is None:
         return result
-    even = tirx.EQ(tirx.truncmod(b, two), zero)
-    minus = const(-1, dtype)
-    fraction = tirx.Select(
-        tirx.EQ(a, one), one, tirx.Select(tirx.EQ(a, minus), tirx.Select(even, one, minus), zero)
-    )
-    return tirx.Select(tirx.LT(b, zero), fraction, result)
+    # A negative exponent leaves 1, -1 or 0.
+    odd = tirx.NE(tirx.truncmod(b, two), zero).astype(dtype)
+    unit = tirx.EQ(a, one).astype(dtype)
+    minus = tirx.EQ(a, const(-1, dtype)).astype(dtype)
+    fraction = unit + minus * (one - odd - odd)
+    return result * (one - negative) + fraction * negative
 
 
 def _simple_power(a: Expr, exponent: float, dtype: str) -> Expr:
@@ -234,7 +256,7 @@ def _compare(name: str) -> Callable[[Expr, Expr, str], Expr]:
 def _xor(a: Expr, b: Expr, dtype: str) -> Expr:
     from tvm import tirx
 
-    return tirx.Or(tirx.And(a, tirx.Not(b)), tirx.And(tirx.Not(a), b))
+    return tirx.NE(a.astype("uint8"), b.astype("uint8"))
 
 
 _FOLDS: dict[str, Callable[[Expr, Expr, str], Expr]] = {
@@ -245,8 +267,6 @@ _FOLDS: dict[str, Callable[[Expr, Expr, str], Expr]] = {
     "maximum": maximum,
     "minimum": minimum,
     "pow": _power,
-    "mod": lambda a, b, dtype: _remainder(a, b, dtype, floored=True),
-    "fmod": lambda a, b, dtype: _remainder(a, b, dtype, floored=False),
     "and": _binary("And"),
     "or": _binary("Or"),
     "xor": _xor,

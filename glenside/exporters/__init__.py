@@ -1,0 +1,1 @@
+"""Programs out: other forms in which an access-pattern program can be written down."""

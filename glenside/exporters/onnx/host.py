@@ -1,0 +1,171 @@
+"""Host operators: the opset of the model, and operators of other opsets.
+
+A ``host_op`` is an operator of the opset that the imported model had; the exported model has one
+opset for all. The newest opset is taken in which every host operator still means the same. Where
+there is none, the newest one is taken and onnx's version converter rewrites the operators that
+changed.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Sequence
+
+import onnx
+from onnx import helper, version_converter
+
+from glenside.errors import GlensideError
+from glenside.exporters.onnx.graph import Graph, Value, element_type
+from glenside.language import Term
+
+OLDEST_OPSET = 18
+"""The nodes written here mean the same in every opset from this one on."""
+
+_WITHOUT_RUNTIME = 21
+"""The opset when onnxruntime is not installed; its releases since 1.20 know it."""
+
+
+@functools.cache
+def newest_opset() -> int:
+    """The newest opset that both onnx and the installed onnxruntime know."""
+    try:
+        import onnxruntime
+    except ImportError:
+        return min(_WITHOUT_RUNTIME, onnx.defs.onnx_opset_version())
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    for opset in range(onnx.defs.onnx_opset_version(), OLDEST_OPSET, -1):
+        info = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1])
+        node = helper.make_node("Identity", ["x"], ["y"])
+        result = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1])
+        model = make_model(helper.make_graph([node], "probe", [info], [result]), {"": opset})
+        try:
+            onnxruntime.InferenceSession(
+                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception:  # onnxruntime has no common class of its errors.
+            continue
+        return opset
+    return OLDEST_OPSET
+
+
+def make_model(
+    graph: onnx.GraphProto,
+    opsets: dict[str, int],
+    functions: Sequence[onnx.FunctionProto] = (),
+) -> onnx.ModelProto:
+    """A model of these opsets by domain, of the oldest IR version that has them."""
+    imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    model = helper.make_model(
+        graph, opset_imports=imports, functions=functions, producer_name="glenside"
+    )
+    # Local functions came with IR version 8.
+    standard = [each for each in imports if each.domain == ""]
+    model.ir_version = max(8, helper.find_min_ir_version_for(standard))
+    return model
+
+
+def choose_opsets(terms: Iterable[Term]) -> dict[str, int]:
+    """The opset of every domain that a program with these host operators uses.
+
+    In other domains than ONNX's own the newest of the versions is taken.
+    """
+    uses = {(t["domain"], t["operator"], t["version"]) for t in terms if t.op == "host_op"}
+    opsets: dict[str, int] = {}
+    for domain, _, version in uses:
+        opsets[domain] = max(version, opsets.get(domain, 0))
+    standard = [(name, version) for domain, name, version in uses if domain == ""]
+    newest = newest_opset()
+    opsets[""] = next(
+        (
+            opset
+            for opset in range(newest, OLDEST_OPSET - 1, -1)
+            if all(_since(name, version) == _since(name, opset) for name, version in standard)
+        ),
+        newest,
+    )
+    return opsets
+
+
+@functools.cache
+def _since(operator: str, opset: int) -> int | None:
+    """The opset that brought the definition ``operator`` has in ``opset``; None if it has none."""
+    try:
+        schema = onnx.defs.get_schema(operator, opset, "")
+    except onnx.defs.SchemaError:
+        return None
+    return None if schema.deprecated else int(schema.since_version)
+
+
+def host_node(
+    graph: Graph, term: Term, operands: Sequence[Value], outputs: Sequence[str], opset: int
+) -> None:
+    """Appends the operator of a ``host_op`` term.
+
+    :param outputs: names of its outputs, ``""`` where one is not used.
+    :param opset: of the model, in the operator's domain.
+    :raises GlensideError: the operator cannot be said in that opset.
+    """
+    operator, version = term["operator"], term["version"]
+    attributes = json.loads(term["attributes"])
+    node = helper.make_node(
+        operator,
+        [value.name for value in operands],
+        outputs,
+        next(name for name in outputs if name),
+        domain=term["domain"],
+        **attributes,
+    )
+    if term["domain"] != "" or _since(operator, version) == _since(operator, opset) is not None:
+        graph.append(node)
+        return
+    for each in _converted(graph, node, term, operands, opset):
+        graph.append(each)
+
+
+def _converted(
+    graph: Graph, node: onnx.NodeProto, term: Term, operands: Sequence[Value], opset: int
+) -> list[onnx.NodeProto]:
+    """``node`` in the model's opset, as nodes with names of their own."""
+    operator, version = term["operator"], term["version"]
+    inputs = {v.name: v for v in operands}
+    results = [
+        helper.make_tensor_value_info(name, element_type(term.dtype), None)
+        for name in node.output
+        if name
+    ]
+    alone = helper.make_graph(
+        [node],
+        operator,
+        [
+            helper.make_tensor_value_info(v.name, element_type(v.dtype), v.shape)
+            for v in inputs.values()
+        ],
+        results,
+    )
+    try:
+        converted = version_converter.convert_version(make_model(alone, {"": version}), opset)
+    except (
+        Exception
+    ) as problem:  # The converter's errors are of many kinds, RuntimeError among them.
+        first = str(problem).strip().splitlines()[0] if str(problem).strip() else repr(problem)
+        raise GlensideError(
+            f"host operator {operator} of opset {version} cannot be said in opset {opset}: {first}"
+        ) from problem
+    kept = {*inputs, *(name for name in node.output if name)}
+    names: dict[str, str] = {"": ""}
+    nodes: list[onnx.NodeProto] = []
+    for tensor in converted.graph.initializer:
+        names[tensor.name] = graph.names.take(tensor.name)
+        tensor.name = names[tensor.name]
+        nodes.append(helper.make_node("Constant", [], [tensor.name], tensor.name, value=tensor))
+    for each in converted.graph.node:
+        for name in each.output:
+            if name not in names:
+                names[name] = name if name in kept else graph.names.take(name)
+        each.input[:] = [names.get(name, name) for name in each.input]
+        each.output[:] = [names[name] for name in each.output]
+        each.name = next(name for name in each.output if name)
+        nodes.append(each)
+    return nodes

@@ -1,0 +1,110 @@
+"""Operators that are defined by other operators: the model's own functions, and ONNX's.
+
+ONNX states many of its operators as function bodies (``onnx.defs``); one that has no lowering here
+is replaced by its body, as a call of a function of the model's own is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+
+from glenside.frontends.onnx.node import Node
+from glenside.language import Term
+
+Functions = dict[tuple[str, str], onnx.FunctionProto]
+
+
+def local_functions(model: onnx.ModelProto) -> Functions:
+    """The functions a model defines, by domain and name."""
+    return {(standard(each.domain), each.name): each for each in model.functions}
+
+
+def standard(domain: str) -> str:
+    """The domain's one spelling: that of standard ONNX is ``""``."""
+    return "" if domain == "ai.onnx" else domain
+
+
+def schema_body(node: Node) -> onnx.FunctionProto | None:
+    """ONNX's own definition of a standard operator by others, for these operand types."""
+    domain = standard(node.proto.domain)
+    try:
+        schema: Any = onnx.defs.get_schema(node.operator, node.opset, domain)
+    except onnx.defs.SchemaError:
+        return None
+    data: object = None
+    if schema.has_function:
+        versions = [v for v in schema.function_opset_versions if v <= node.opset]
+        if versions:
+            data = schema.get_function_with_opset_version(max(versions))
+    if data is None and schema.has_context_dependent_function:
+        versions = [v for v in schema.context_dependent_function_opset_versions if v <= node.opset]
+        if versions:
+            types = [operand_type(x).SerializeToString() for x in node.inputs]
+            data = schema.get_context_dependent_function_with_opset_version(
+                max(versions), node.proto.SerializeToString(), types
+            )
+    if not data:
+        return None
+    if isinstance(data, onnx.FunctionProto):
+        return data
+    body = onnx.FunctionProto()
+    body.ParseFromString(data)
+    return body
+
+
+def operand_type(operand: Term | None) -> onnx.TypeProto:
+    """The ONNX type of an operand; an empty one where it is left out."""
+    if operand is None:
+        return onnx.TypeProto()
+    element = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(operand.dtype))
+    return onnx.helper.make_tensor_type_proto(element, operand.shape)
+
+
+def bound_nodes(body: onnx.FunctionProto, call: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """The nodes of a function with the attributes of a call put in place of its parameters."""
+    given = _defaults(call) if body.domain in ("", "ai.onnx") else {}
+    given.update({each.name: each for each in body.attribute_proto})
+    given.update({each.name: each for each in call.attribute})
+    nodes = []
+    for proto in body.node:
+        bound = onnx.NodeProto()
+        bound.CopyFrom(proto)
+        _bind(bound, given)
+        nodes.append(bound)
+    return nodes
+
+
+def _defaults(call: onnx.NodeProto) -> dict[str, onnx.AttributeProto]:
+    """The attribute values that ONNX assumes where a standard node gives none."""
+    try:
+        schema = onnx.defs.get_schema(call.op_type, standard(call.domain))
+    except onnx.defs.SchemaError:
+        return {}
+    given = {name: each.default_value for name, each in schema.attributes.items()}
+    return {name: value for name, value in given.items() if value.name}
+
+
+def _bind(node: onnx.NodeProto, given: dict[str, onnx.AttributeProto]) -> None:
+    # Nesting is as deep as the function is written, a few levels: recursion is safe here.
+    attributes = []
+    for attribute in node.attribute:
+        if not attribute.ref_attr_name:
+            for graph in (attribute.g, *attribute.graphs):
+                for inner in graph.node:
+                    _bind(inner, given)
+            attributes.append(_copy(attribute))
+        elif attribute.ref_attr_name in given:
+            bound = _copy(given[attribute.ref_attr_name])
+            bound.name = attribute.name
+            attributes.append(bound)
+    del node.attribute[:]
+    node.attribute.extend(attributes)
+
+
+def _copy(attribute: onnx.AttributeProto) -> onnx.AttributeProto:
+    copy = onnx.AttributeProto()
+    copy.CopyFrom(attribute)
+    return copy

@@ -1,0 +1,399 @@
+"""Walks an ONNX graph and builds the program that it means.
+
+Every value of the graph becomes a term with all axes outer. Initializers and folded constants are
+``tensor`` leaves under the names the file gives them, their arrays kept beside the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from glenside.errors import GlensideError, ModelError, ShapeError, Unsupported, UnsupportedOperator
+from glenside.frontends.onnx import functions, host, loading
+from glenside.frontends.onnx.folding import Folding
+from glenside.frontends.onnx.node import (
+    LOWERINGS,
+    Lowering,
+    NeedsConstant,
+    Node,
+    Refused,
+    Result,
+    node_name,
+)
+from glenside.frontends.onnx.tensors import dense, to_array
+from glenside.language import AccessType, Model, Term, builders, topological_order
+from glenside.language.shape import DTYPES
+
+Array = np.ndarray[Any, Any]
+
+
+class NeedsValues(UnsupportedOperator):
+    """Some nodes could be read if the values of these inputs were known, see ``values=``."""
+
+    def __init__(self, nodes: Sequence[Unsupported], inputs: frozenset[str]) -> None:
+        super().__init__(nodes)
+        self.inputs = inputs
+
+
+class Missing:
+    """Marks a value that a refused node would have made."""
+
+
+MISSING = Missing()
+Value = Term | Missing | None
+"""What a name stands for; None for an operand that is left out."""
+
+DEEPEST_CALL = 32
+"""Functions that call themselves would never end."""
+
+FOLD_LIMIT = 16 * 2**20
+"""Bytes up to which a constant is computed while importing, where its operands are smaller."""
+
+
+def import_model(
+    model: loading.Source,
+    *,
+    shapes: loading.Shapes | None = None,
+    values: Mapping[str, Array] | None = None,
+    fold_limit: int = FOLD_LIMIT,
+    progress: Callable[[int, int], None] | None = None,
+) -> Model:
+    """Reads an ONNX model.
+
+    :param model: path, serialised bytes or ``onnx.ModelProto``.
+    :param shapes: axis lengths of inputs by name, for what the model leaves open.
+    :param values: inputs that are known in advance and become constants of the program.
+    :param fold_limit: bytes up to which constants are computed now; larger ones stay terms.
+    :param progress: called with (nodes done, nodes in all).
+    :raises UnsupportedOperator: nodes have no meaning here; the error names all of them.
+    :raises ModelError: the model cannot be read, contradicts itself or leaves a shape open.
+    """
+    proto, name = loading.load(model)
+    opsets = loading.opsets(proto)
+    local = functions.local_functions(proto)
+    _refuse_unknown(proto, local, opsets)
+    fixed = {key: np.asarray(value) for key, value in (values or {}).items()}
+    shapes = {**(shapes or {}), **{key: value.shape for key, value in fixed.items()}}
+    inputs = loading.input_types(proto.graph, shapes)
+    importer = Importer(proto, opsets, inputs, fixed, fold_limit)
+    importer.walk(proto.graph.node, progress)
+    return importer.finish(name)
+
+
+def _refuse_unknown(
+    model: onnx.ModelProto, local: functions.Functions, opsets: Mapping[str, int]
+) -> None:
+    """Reports every node whose operator nobody knows, before anything else is done."""
+    refused: list[Unsupported] = []
+    pending = [model.graph.node, *(each.node for each in model.functions)]
+    while pending:
+        for proto in pending.pop(0):
+            for attribute in proto.attribute:
+                pending.extend(each.node for each in (attribute.g, *attribute.graphs) if each.node)
+            domain = functions.standard(proto.domain)
+            key = domain, proto.op_type
+            if key in LOWERINGS or key in local or host.knows(*key):
+                continue
+            refused.append(_unsupported(proto, opsets, "no meaning is known for this operator"))
+    if refused:
+        raise UnsupportedOperator(refused)
+
+
+def _unsupported(proto: onnx.NodeProto, opsets: Mapping[str, int], reason: str) -> Unsupported:
+    domain = functions.standard(proto.domain)
+    version = opsets.get(domain)
+    spelled = f"{domain}.{proto.op_type}" if domain else proto.op_type
+    return Unsupported(
+        node_name(proto), f"{spelled}, opset {'?' if version is None else version}", reason
+    )
+
+
+class Importer:
+    """The state of one import: values by name, arrays of constants, what was refused."""
+
+    def __init__(
+        self,
+        proto: onnx.ModelProto,
+        opsets: Mapping[str, int],
+        inputs: Mapping[str, AccessType],
+        fixed: Mapping[str, Array],
+        fold_limit: int,
+    ) -> None:
+        self.opsets = opsets
+        self._graph = proto.graph
+        self._inputs = {name: kind for name, kind in inputs.items() if name not in fixed}
+        self._folding = Folding(fold_limit)
+        self._arrays: dict[str, Array] = {}
+        self._names: dict[Term, str] = {}
+        self._inner_names: dict[Term, str] = {}
+        self._local = functions.local_functions(proto)
+        self._calls: list[str] = []
+        self._taken = set(inputs)
+        self._varying: dict[Term, bool] = {}
+        self._counts: dict[str, int] = {}
+        self._refused: list[Unsupported] = []
+        self._needed: set[str] = set()
+        # One table of values per scope: the graph, and inside it the subgraphs being inlined.
+        self._scopes: list[dict[str, Value]] = [{}]
+        for name, kind in self._inputs.items():
+            self._define(name, builders.tensor(name, kind.shape, kind.dtype))
+        for name, array in fixed.items():
+            wanted = inputs[name].dtype
+            if array.dtype.name != wanted:
+                raise ModelError(f"input {name!r} is {wanted}, its value is {array.dtype.name}")
+            self._define(name, self.parameter(name, array))
+        self._initializers(proto.graph)
+
+    def _initializers(self, graph: onnx.GraphProto) -> None:
+        try:
+            for tensor in graph.initializer:
+                name = tensor.name
+                self._define(name, self.parameter(name, to_array(tensor, name)))
+            for sparse in graph.sparse_initializer:
+                name = sparse.values.name
+                self._define(name, self.parameter(name, dense(sparse, name)))
+        except Refused as problem:
+            raise ModelError(f"initializer {name!r}: {problem}") from None
+
+    # --- values ---------------------------------------------------------------------------------
+
+    def value(self, name: str) -> Term | None:
+        """The term of a value; None where the operand is left out."""
+        found = self._look_up(name)
+        assert not isinstance(found, Missing), "nodes with such operands are not lowered"
+        return found
+
+    def _look_up(self, name: str) -> Value:
+        if not name:
+            return None
+        for scope in reversed(self._scopes):
+            if name in scope:
+                return scope[name]
+        raise ModelError(f"value {name!r} is used before any node makes it")
+
+    def _define(self, name: str, term: Value) -> None:
+        if name in self._scopes[-1]:
+            raise ModelError(f"value {name!r} is made more than once")
+        self._scopes[-1][name] = term
+        if isinstance(term, Term):
+            if self._calls:
+                self._inner_names.setdefault(term, "/".join((*self._calls, name)))
+            else:
+                self._names.setdefault(term, name)
+
+    def known(self, term: Term) -> Array | None:
+        """The array of a term whose value is known while importing."""
+        if term.op == "tensor":
+            return self._arrays.get(term["name"])
+        if term.op == "constant":
+            return np.broadcast_to(np.array(term["value"], term.dtype), term.shape)
+        return None
+
+    def sources(self, term: Term) -> frozenset[str]:
+        """Names of the graph inputs that a term depends on."""
+        leaves = (each["name"] for each in topological_order([term]) if each.op == "tensor")
+        return frozenset(name for name in leaves if name in self._inputs)
+
+    def parameter(self, name: str, array: Array) -> Term:
+        """A leaf that stands for ``array``, under ``name`` or, where that is taken, a variant."""
+        unique, count = name, 1
+        while unique in self._taken:
+            unique, count = f"{name}_{count}", count + 1
+        self._taken.add(unique)
+        self._arrays[unique] = array
+        return builders.tensor(unique, array.shape, array.dtype.name)
+
+    # --- nodes ----------------------------------------------------------------------------------
+
+    def walk(
+        self,
+        nodes: Sequence[onnx.NodeProto],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Lowers nodes in order; those that have no meaning are remembered, not raised."""
+        for done, proto in enumerate(nodes, 1):
+            self._lower(proto)
+            if progress:
+                progress(done, len(nodes))
+
+    def _lower(self, proto: onnx.NodeProto) -> None:
+        results: Sequence[Term | Array | Missing | None]
+        if any(self._look_up(name) is MISSING for name in proto.input):
+            # Made by a refused node, which is reported already.
+            results = [MISSING] * len(proto.output)
+        else:
+            try:
+                results = self._meaning(proto)
+            except Refused as problem:
+                self._refused.append(_unsupported(proto, self.opsets, str(problem)))
+                self._needed |= getattr(problem, "inputs", frozenset())
+                results = [MISSING] * len(proto.output)
+        settled = [
+            self._settle(name, result) if name else None
+            for name, result in zip(proto.output, results, strict=False)
+        ]
+        if not self._calls and any(self._computed(proto, value) for value in settled):
+            self._counts[proto.op_type] = self._counts.get(proto.op_type, 0) + 1
+        for name, value in zip(proto.output, settled, strict=False):
+            if name:
+                self._define(name, value)
+
+    def _computed(self, proto: onnx.NodeProto, value: Value) -> bool:
+        """Whether a node's value is worked out at run time, not known or handed through."""
+        return (
+            isinstance(value, Term)
+            and bool(value.children)
+            and all(value is not self._look_up(name) for name in proto.input)
+            and proto.op_type != "If"
+        )
+
+    def _meaning(self, proto: onnx.NodeProto) -> Sequence[Term | Array | Missing | None]:
+        domain = functions.standard(proto.domain)
+        if domain not in self.opsets:
+            raise ModelError(f"node {node_name(proto)!r}: the model imports no opset of {domain!r}")
+        lowering = LOWERINGS.get((domain, proto.op_type))
+        node = Node(proto, self.opsets[domain], self)
+        if (domain, proto.op_type) not in self._local:
+            loading.check_node(proto, str(node), self.opsets)
+        try:
+            if (domain, proto.op_type) in self._local:
+                results = self._expand(self._local[domain, proto.op_type], node)
+                self._check_outputs(node, results)
+                return results
+            return self._native(node, lowering)
+        except ShapeError as problem:
+            raise ModelError(f"{node}: {problem}") from problem
+        except GlensideError:
+            raise
+        except (ArithmeticError, LookupError, TypeError, ValueError) as problem:
+            # A malformed node, met in a place that does not expect it.
+            raise ModelError(f"{node}: {type(problem).__name__}: {problem}") from problem
+
+    def _native(
+        self, node: Node, lowering: Lowering | None
+    ) -> Sequence[Term | Array | Missing | None]:
+        """The node's lowering, else its definition by other operators, else the host's."""
+        try:
+            if lowering is None:
+                raise Refused("it has no meaning as access patterns")
+            results: list[Any] = _as_list(lowering(node))
+            if node.attributes.unread:
+                names = ", ".join(node.attributes.unread)
+                raise Refused(f"attribute {names} is not supported")
+            self._check_outputs(node, results)
+            return results
+        except NeedsConstant:
+            raise
+        except Refused as problem:
+            body = functions.schema_body(node)
+            if body is None:
+                return host.lower(node, str(problem))
+            results = self._expand(body, node)
+            self._check_outputs(node, results)
+            return results
+
+    def _expand(self, body: onnx.FunctionProto, node: Node) -> list[Value]:
+        """What a call of a function gives; its values are called ``node/value``."""
+        if len(self._calls) >= DEEPEST_CALL:
+            raise node.error(f"functions call each other more than {DEEPEST_CALL} deep")
+        if len(node.inputs) > len(body.input):
+            raise node.error(f"takes {len(body.input)} operands, got {len(node.inputs)}")
+        outside = self.opsets, self._scopes
+        operands = [*node.inputs, *[None] * len(body.input)]
+        self._calls.append(node.name)
+        try:
+            self._scopes = [dict(zip(body.input, operands, strict=False))]
+            self.opsets = {
+                functions.standard(each.domain): each.version for each in body.opset_import
+            } or self.opsets
+            self.walk(functions.bound_nodes(body, node.proto))
+            # An optional output may be one that the body does not make.
+            made = self._scopes[-1]
+            return [made.get(name) for name in body.output]
+        finally:
+            self.opsets, self._scopes = outside
+            self._calls.pop()
+
+    def _check_outputs(self, node: Node, results: Sequence[Term | Array | Missing | None]) -> None:
+        for position, name in enumerate(node.proto.output):
+            if name and (position >= len(results) or results[position] is None):
+                raise Refused(f"output {position} ({name!r}) is not supported")
+
+    def _settle(self, name: str, result: Term | Array | Missing | None) -> Value:
+        """A result as a term: known values become parameters, small ones are folded."""
+        if result is None or isinstance(result, Missing):
+            return result
+        if self._calls:
+            name = "/".join((*self._calls, name))
+        if not isinstance(result, Term):
+            array = np.asarray(result)
+            if array.dtype.name not in DTYPES:
+                raise ModelError(f"value {name!r} has the unsupported type {array.dtype}")
+            return self.parameter(name, array)
+        return self.fold(name, result)
+
+    def fold(self, name: str, term: Term) -> Term:
+        """``term`` as a parameter called ``name`` where it is constant and small enough."""
+        if not term.children or self._varies(term):
+            return term
+        folded = self._folding.fold(name, term, self._arrays)
+        return term if folded is None else self.parameter(name, folded)
+
+    def _varies(self, term: Term) -> bool:
+        """Whether a term depends on what the program is run on, or on a host operator."""
+        stack = [term]
+        while stack:
+            current = stack[-1]
+            pending = [child for child in current.children if child not in self._varying]
+            if pending:
+                stack.extend(pending)
+                continue
+            stack.pop()
+            if current.op == "tensor":
+                self._varying[current] = current["name"] not in self._arrays
+            else:
+                varies = any(self._varying[child] for child in current.children)
+                self._varying[current] = varies or current.op == "host_op"
+        return self._varying[term]
+
+    def inline(self, graph: onnx.GraphProto, operands: Mapping[str, Term]) -> list[Value]:
+        """The outputs of a subgraph; its free names are those of the scopes around it."""
+        self._scopes.append(dict(operands))
+        try:
+            self._initializers(graph)
+            self.walk(graph.node)
+            return [self._look_up(output.name) for output in graph.output]
+        finally:
+            self._scopes.pop()
+
+    # --- the end --------------------------------------------------------------------------------
+
+    def finish(self, name: str) -> Model:
+        """The model, once every node is lowered; raises :class:`UnsupportedOperator`."""
+        if self._refused:
+            if self._needed:
+                raise NeedsValues(self._refused, frozenset(self._needed))
+            raise UnsupportedOperator(self._refused)
+        outputs: dict[str, Term] = {}
+        for output in self._graph.output:
+            term = self.value(output.name)
+            if term is None:
+                raise ModelError(f"output {output.name!r} has no value")
+            outputs[output.name] = term
+        used = {term["name"] for term in topological_order(outputs.values()) if term.op == "tensor"}
+        return Model(
+            name=name,
+            inputs=self._inputs,
+            params={key: array for key, array in self._arrays.items() if key in used},
+            outputs=outputs,
+            names={**self._inner_names, **self._names},
+            operators=self._counts,
+        )
+
+
+def _as_list(result: Result) -> list[Term | Array | None]:
+    return [result] if isinstance(result, Term | np.ndarray) else list(result)

@@ -1,0 +1,295 @@
+"""Operators that pick elements by index."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from glenside.frontends.onnx.node import Node, operator
+from glenside.frontends.onnx.phrases import (
+    add,
+    elementwise,
+    like,
+    mul,
+    reduce,
+    reshape,
+    select,
+    sub,
+    transpose,
+)
+from glenside.frontends.onnx.shape_ops import take
+from glenside.language import Term, builders
+from glenside.language.shape import INTEGERS
+
+
+@operator("Gather")
+def _gather(node: Node) -> Term:
+    x, indices = node[0], node[1]
+    axis = node.axis(node.attributes.integer("axis", 0), x.type.rank)
+    check_indices(node, indices)
+    known = node.known(1)
+    length = x.shape[axis]
+    if known is not None and known.size:
+        if not (-length <= known.min() and known.max() < length):
+            raise node.error(f"an index is outside the {length} positions of axis {axis}")
+        if known.ndim == 0:
+            at = int(known) % length
+            return builders.squeeze(builders.slice_(x, axis, at, at + 1), axis)
+    return builders.gather(x, indices, axis)
+
+
+def check_indices(node: Node, indices: Term) -> None:
+    """Indices must be integers."""
+    if indices.dtype not in INTEGERS:
+        raise node.error(f"indices must be integers, got {indices.dtype}")
+
+
+def from_front(indices: Term, length: int) -> Term:
+    """Indices as int64, negative ones counted from the end made positive."""
+    wide = builders.cast(indices, "int64")
+    return select(elementwise("less", wide, like(wide, 0)), add(wide, length), wide)
+
+
+def steps(shape: Sequence[int]) -> list[int]:
+    """How far apart neighbours along each axis stand in row-major order."""
+    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+
+
+def places_but(node: Node, shape: Sequence[int], within: Sequence[int], axis: int) -> Term:
+    """Row-major places in ``shape`` of the positions of ``within``, as if 0 along ``axis``."""
+    places = np.zeros(within, np.int64)
+    for other, step in enumerate(steps(shape)):
+        if other != axis:
+            along = np.arange(within[other]) * step
+            places += along.reshape([-1 if a == other else 1 for a in range(len(within))])
+    return node.parameter(places, "places")
+
+
+def gather_elements(node: Node, x: Term, indices: Term, axis: int) -> Term:
+    """``x[..., indices[i, j...], ...]``: one index along ``axis`` for every position."""
+    along = mul(from_front(indices, x.shape[axis]), steps(x.shape)[axis])
+    places = add(along, places_but(node, x.shape, indices.shape, axis))
+    return builders.gather(reshape(x, (x.type.size,)), places, 0)
+
+
+@operator("GatherElements")
+def _gather_elements(node: Node) -> Term:
+    x, indices = node[0], node[1]
+    axis = node.axis(node.attributes.integer("axis", 0), x.type.rank)
+    check_indices(node, indices)
+    if indices.type.rank != x.type.rank:
+        raise node.error(f"data {x.shape} and indices {indices.shape} must have the same rank")
+    return gather_elements(node, x, indices, axis)
+
+
+@operator("GatherND")
+def _gather_nd(node: Node) -> Term:
+    x, indices = node[0], node[1]
+    batch = node.attributes.integer("batch_dims", 0)
+    check_indices(node, indices)
+    depth = indices.shape[-1] if indices.shape else 0
+    if not 0 <= batch < indices.type.rank or not 1 <= depth <= x.type.rank - batch:
+        raise node.error(f"indices {indices.shape} do not fit data {x.shape}, batch_dims {batch}")
+    if x.shape[:batch] != indices.shape[:batch]:
+        raise node.error(f"data {x.shape} and indices {indices.shape} differ in batch axes")
+    rows, rest = x.shape[: batch + depth], x.shape[batch + depth :]
+    flat = reshape(x, (math.prod(rows), *rest))
+    places = flat_indices(indices, rows[batch:])
+    if batch:
+        start = np.arange(math.prod(rows[:batch])).reshape(rows[:batch]) * math.prod(rows[batch:])
+        start = start.reshape(rows[:batch] + (1,) * (places.type.rank - batch))
+        places = add(places, node.parameter(start, "starts"))
+    return builders.gather(flat, places, 0)
+
+
+def flat_indices(indices: Term, shape: Sequence[int]) -> Term:
+    """Row-major places in ``shape`` of index tuples along the last axis."""
+    last = indices.type.rank - 1
+    places: Term | None = None
+    for i, (length, step) in enumerate(zip(shape, steps(shape), strict=True)):
+        one = builders.squeeze(builders.slice_(indices, last, i, i + 1), last)
+        term = mul(from_front(one, length), step)
+        places = term if places is None else add(places, term)
+    assert places is not None
+    return places
+
+
+@operator("OneHot")
+def _one_hot(node: Node) -> Term:
+    indices, values = node[0], node[2]
+    depth = int(node.number(1, "depth"))
+    axis = node.axis(node.attributes.integer("axis", -1), indices.type.rank + 1)
+    if depth < 1 or values.shape != (2,):
+        raise node.error(f"depth {depth} and values of shape {values.shape} do not fit")
+    places = from_front(indices, depth)
+    hot = elementwise(
+        "equal",
+        builders.unsqueeze(places, indices.type.rank),
+        node.parameter(np.arange(depth), "classes"),
+    )
+    order = list(range(indices.type.rank))
+    order.insert(axis, indices.type.rank)
+    off, on = (builders.squeeze(builders.slice_(values, 0, i, i + 1), 0) for i in (0, 1))
+    return select(transpose(hot, order), on, off)
+
+
+@operator("Compress")
+def _compress(node: Node) -> Term:
+    x = node[0]
+    kept = np.flatnonzero(node.array(1, "condition"))
+    if "axis" in node.attributes:
+        axis = node.axis(node.attributes.integer("axis"), x.type.rank)
+    else:
+        x, axis = reshape(x, (x.type.size,)), 0
+    kept = kept[kept < x.shape[axis]]
+    return take(node, x, [int(each) for each in kept], axis)
+
+
+@operator("ReverseSequence")
+def _reverse_sequence(node: Node) -> Term:
+    x, lengths = node[0], node[1]
+    time = node.axis(node.attributes.integer("time_axis", 0), x.type.rank)
+    batch = node.axis(node.attributes.integer("batch_axis", 1), x.type.rank)
+    if {time, batch} != {0, 1} or lengths.shape != (x.shape[batch],):
+        raise node.error(f"lengths of shape {lengths.shape} do not fit data of shape {x.shape}")
+    ends = builders.unsqueeze(builders.cast(lengths, "int64"), 1 - batch)
+    steps_ = np.arange(x.shape[time])
+    now = node.parameter(np.expand_dims(steps_, 1 - time), "steps")
+    source = select(elementwise("less", now, ends), sub(sub(ends, 1), now), now)
+    others = x.shape[2:]
+    for _ in others:
+        source = builders.unsqueeze(source, source.type.rank)
+    source = builders.broadcast(source, x.shape)
+    return gather_elements(node, x, source, time)
+
+
+# --- scattering ---------------------------------------------------------------------------------
+
+LARGEST_COMPARISON = 2**24
+"""Pairs of places that a scatter by comparison may look at; more are left to the host."""
+
+_COMBINE = {
+    "add": ("sum", "add", 0.0),
+    "mul": ("prod", "mul", 1.0),
+    "max": ("max", "maximum", None),
+    "min": ("min", "minimum", None),
+}
+
+
+def scatter(node: Node, x: Term, places: Term, updates: Term, reduction: str) -> Term:
+    """Rows of ``x`` (P, s...) at ``places`` (U) replaced by or combined with ``updates`` (U, s...).
+
+    Every place looks for the updates meant for it: a comparison of all with all, and the last one
+    found, or a reduction of those found. No element is written twice, so the order of duplicates is
+    a matter of the program, not of luck.
+    """
+    count, total = x.shape[0], places.shape[0]
+    if total == 0:
+        return x
+    if count * total * math.prod(x.shape[1:]) > LARGEST_COMPARISON and reduction != "none":
+        node.refuse(f"{count} places for {total} updates are too many to compare")
+    if count * total > LARGEST_COMPARISON:
+        node.refuse(f"{count} places for {total} updates are too many to compare")
+    own = node.parameter(np.arange(count).reshape(-1, 1), "places")
+    meant = elementwise("equal", own, places)
+    if reduction == "none":
+        order = node.parameter(np.arange(total), "order")
+        last = reduce("max", select(meant, order, -1), [1], False)
+        hit = elementwise("greater_equal", last, like(last, 0))
+        found = builders.gather(updates, elementwise("maximum", last, like(last, 0)), 0)
+        for _ in x.shape[1:]:
+            hit = builders.unsqueeze(hit, hit.type.rank)
+        return select(hit, found, x)
+    reducer, combine, neutral = _COMBINE[reduction]
+    rest = x.type.rank - 1
+    for _ in range(rest):
+        meant = builders.unsqueeze(meant, meant.type.rank)
+    if neutral is None:
+        edge = _edge(x.dtype, reduction)
+        offered = select(meant, builders.unsqueeze(updates, 0), edge)
+    else:
+        offered = select(meant, builders.unsqueeze(updates, 0), neutral)
+    return elementwise(combine, x, reduce(reducer, offered, [1], False))
+
+
+def _edge(dtype: str, reduction: str) -> Term:
+    """What never wins a maximum, or a minimum."""
+    if dtype.startswith("float"):
+        return builders.constant(-math.inf if reduction == "max" else math.inf, (), dtype)
+    limits = np.iinfo(dtype)
+    return builders.constant(int(limits.min if reduction == "max" else limits.max), (), dtype)
+
+
+@operator("ScatterElements", "Scatter")
+def _scatter_elements(node: Node) -> Term:
+    x, indices, updates = node[0], node[1], node[2]
+    axis = node.axis(node.attributes.integer("axis", 0), x.type.rank)
+    reduction = node.attributes.choice("reduction", "none", *_COMBINE)
+    check_indices(node, indices)
+    if indices.shape != updates.shape or indices.type.rank != x.type.rank:
+        raise node.error(f"indices {indices.shape} and updates {updates.shape} do not fit")
+    along = mul(from_front(indices, x.shape[axis]), steps(x.shape)[axis])
+    places = add(along, places_but(node, x.shape, indices.shape, axis))
+    flat = (indices.type.size,)
+    result = scatter(
+        node,
+        reshape(x, (x.type.size,)),
+        node.fold(reshape(places, flat), "targets"),
+        reshape(updates, flat),
+        reduction,
+    )
+    return reshape(result, x.shape)
+
+
+@operator("ScatterND")
+def _scatter_nd(node: Node) -> Term:
+    x, indices, updates = node[0], node[1], node[2]
+    reduction = node.attributes.choice("reduction", "none", *_COMBINE)
+    check_indices(node, indices)
+    depth = indices.shape[-1] if indices.shape else 0
+    if not 1 <= depth <= x.type.rank or updates.shape != indices.shape[:-1] + x.shape[depth:]:
+        raise node.error(f"indices {indices.shape} and updates {updates.shape} do not fit")
+    rows, rest = x.shape[:depth], x.shape[depth:]
+    count = math.prod(indices.shape[:-1])
+    places = reshape(flat_indices(indices, rows), (count,))
+    result = scatter(
+        node,
+        reshape(x, (math.prod(rows), *rest)),
+        node.fold(places, "targets"),
+        reshape(updates, (count, *rest)),
+        reduction,
+    )
+    return reshape(result, x.shape)
+
+
+@operator("TensorScatter")
+def _tensor_scatter(node: Node) -> Term:
+    past, update, starts = node[0], node[1], node.get(2)
+    axis = node.axis(node.attributes.integer("axis", -2), past.type.rank)
+    circular = node.attributes.choice("mode", "linear", "circular") == "circular"
+    if axis == 0 or past.type.rank != update.type.rank:
+        raise node.error(f"axis {axis} and update of shape {update.shape} do not fit")
+    length, written = past.shape[axis], update.shape[axis]
+    # Where in the update every position along the axis comes from, per batch entry.
+    position = node.parameter(np.arange(length).reshape(1, -1), "positions")
+    if starts is None:
+        begin = builders.constant(0, (past.shape[0], 1), "int64")
+    else:
+        begin = builders.unsqueeze(builders.cast(starts, "int64"), 1)
+    source = sub(position, begin)
+    if circular:
+        source = elementwise("mod", source, like(source, length))
+    fresh = elementwise(
+        "and",
+        elementwise("greater_equal", source, like(source, 0)),
+        elementwise("less", source, like(source, written)),
+    )
+    source = select(fresh, source, 0)
+    shape = [past.shape[0], *[1] * (past.type.rank - 1)]
+    shape[axis] = length
+    full = past.shape
+    indices = builders.broadcast(reshape(source, shape), full)
+    moved = gather_elements(node, update, indices, axis)
+    return select(reshape(fresh, shape), moved, past)

@@ -1,0 +1,217 @@
+"""Reads a model file and settles the shapes of its inputs, before any node is looked at."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+from glenside.errors import ModelError
+from glenside.frontends.onnx.node import Refused, dtype_name
+from glenside.language import AccessType
+
+OLDEST_OPSET = 7
+"""Before it broadcasting was an attribute with rules of its own."""
+
+Source = str | Path | bytes | onnx.ModelProto
+Shapes = Mapping[str, Sequence[int]]
+
+
+def load(source: Source) -> tuple[onnx.ModelProto, str]:
+    """The model and a name to call it by.
+
+    :raises ModelError: the file is missing, unreadable, truncated or not ONNX.
+    """
+    if isinstance(source, onnx.ModelProto):
+        model, name, shown = source, "", "the model"
+    elif isinstance(source, bytes):
+        name, shown = "", "the bytes given"
+        model = _parse(source, shown)
+    else:
+        path = Path(source)
+        name, shown = path.stem, str(path)
+        if path.suffix in (".txt", ".onnxtxt"):
+            raise ModelError(f"{shown}: only the binary form of ONNX is read")
+        try:
+            data = path.read_bytes()
+        except OSError as problem:
+            raise ModelError(f"cannot read {shown}: {problem.strerror or problem}") from None
+        model = _parse(data, shown)
+        try:
+            onnx.load_external_data_for_model(model, str(path.parent))
+        except Exception as problem:
+            # onnx raises what it likes here: its own errors, OSError, ValueError.
+            raise ModelError(f"{shown}: its external data: {_first_line(problem)}") from None
+    if not model.HasField("graph") or not (model.graph.node or model.graph.output):
+        raise ModelError(f"{shown} is not an ONNX model: it has no graph")
+    return model, name or model.graph.name or "model"
+
+
+def _parse(data: bytes, shown: str) -> onnx.ModelProto:
+    if not data:
+        raise ModelError(f"{shown} is not an ONNX model: it is empty")
+    try:
+        return onnx.load_model_from_string(data)
+    except (DecodeError, ValueError, RuntimeError):
+        raise ModelError(f"{shown} is not an ONNX model, or it is truncated") from None
+
+
+def _first_line(problem: BaseException) -> str:
+    return next(iter(str(problem).strip().splitlines()), type(problem).__name__)
+
+
+def check_node(node: onnx.NodeProto, shown: str, versions: Mapping[str, int]) -> None:
+    """Holds a node against ONNX's declaration of its operator: attributes, number of operands.
+
+    Models are not checked as a whole: onnx then also wants types for all outputs, which nothing
+    here needs or trusts.
+    """
+    if not onnx.defs.has(node.op_type, node.domain):
+        return
+    if any(each.HasField("g") or each.graphs for each in node.attribute):
+        # Out of its place, a subgraph does not see the names around it.
+        return
+    context = _context(tuple(sorted(versions.items())))
+    try:
+        onnx.checker.check_node(node, context)
+    except onnx.checker.ValidationError as problem:
+        raise ModelError(f"{shown}: {_first_line(problem)}") from None
+
+
+@functools.lru_cache(maxsize=16)
+def _context(versions: tuple[tuple[str, int], ...]) -> Any:
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version = onnx.IR_VERSION
+    context.opset_imports = dict(versions)
+    return context
+
+
+def opsets(model: onnx.ModelProto) -> dict[str, int]:
+    """Opset version by domain (the standard one is ``""``); raises :class:`ModelError`."""
+    found: dict[str, int] = {}
+    for each in model.opset_import:
+        domain = "" if each.domain == "ai.onnx" else each.domain
+        found[domain] = max(each.version, found.get(domain, 0))
+    newest = onnx.defs.onnx_opset_version()
+    if "" in found and not (OLDEST_OPSET <= found[""] <= newest or _unchanged(model, found[""])):
+        raise ModelError(
+            f"opset {found['']} is not supported: versions {OLDEST_OPSET} to {newest} are"
+        )
+    return found
+
+
+def _unchanged(model: onnx.ModelProto, version: int) -> bool:
+    """Whether all that an older model uses means the same in the oldest opset supported."""
+
+    def since(operator: str, at: int) -> int:
+        return int(onnx.defs.get_schema(operator, at, "").since_version)
+
+    try:
+        return version < OLDEST_OPSET and all(
+            since(node.op_type, version) == since(node.op_type, OLDEST_OPSET)
+            for node in model.graph.node
+        )
+    except onnx.defs.SchemaError:
+        return False
+
+
+def input_names(graph: onnx.GraphProto) -> list[str]:
+    """The graph's inputs that are not initializers, in order."""
+    initialized = {each.name for each in graph.initializer}
+    initialized |= {each.values.name for each in graph.sparse_initializer}
+    return [each.name for each in graph.input if each.name not in initialized]
+
+
+def input_types(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, AccessType]:
+    """Types of the graph's inputs that are not initializers, in order.
+
+    :param shapes: axis lengths by input name; they settle what the file leaves open.
+    :raises ModelError: a shape stays open, or ``shapes`` contradicts the model.
+    """
+    names = set(input_names(graph))
+    inputs = {each.name: each for each in graph.input if each.name in names}
+    unknown = sorted(shapes.keys() - inputs.keys())
+    if unknown:
+        raise ModelError(
+            f"shapes names {', '.join(map(repr, unknown))}, the inputs are "
+            f"{', '.join(map(repr, inputs)) or 'none'}"
+        )
+    symbols: dict[str, int] = {}
+    for name, shape in shapes.items():
+        _bind(inputs[name], shape, symbols)
+    found: dict[str, AccessType] = {}
+    still_open: dict[str, list[int | str]] = {}
+    for name, info in inputs.items():
+        dtype = _element(info)
+        if name in shapes:
+            found[name] = AccessType(tuple(int(each) for each in shapes[name]), (), dtype)
+            continue
+        dims = _dims(info)
+        if dims is None:
+            still_open[name] = ["..."]
+            continue
+        settled = [symbols.get(each, each) if isinstance(each, str) else each for each in dims]
+        if all(isinstance(each, int) for each in settled):
+            found[name] = AccessType(tuple(int(each) for each in settled), (), dtype)
+        else:
+            still_open[name] = settled
+    if still_open:
+        listed = ", ".join(f"{n!r}: {_spell(d)}" for n, d in still_open.items())
+        raise ModelError(
+            f"the model leaves axis lengths of its inputs open, give them as shapes={{{listed}}} "
+            "with a number for each name"
+        )
+    return {name: found[name] for name in inputs}
+
+
+def _spell(dims: Sequence[int | str]) -> str:
+    return f"({', '.join(map(str, dims))}{',' if len(dims) == 1 else ''})"
+
+
+def _element(info: onnx.ValueInfoProto) -> str:
+    if info.type.WhichOneof("value") != "tensor_type":
+        kind = (info.type.WhichOneof("value") or "unknown").removesuffix("_type")
+        raise ModelError(f"input {info.name!r} is a {kind}: only tensors are supported")
+    try:
+        return dtype_name(info.type.tensor_type.elem_type)
+    except Refused as problem:
+        raise ModelError(f"input {info.name!r}: {problem}") from None
+
+
+def _dims(info: onnx.ValueInfoProto) -> list[int | str] | None:
+    """Axis lengths, a name where the model leaves one open; None for an unknown rank."""
+    if not info.type.tensor_type.HasField("shape"):
+        return None
+    result: list[int | str] = []
+    for position, dim in enumerate(info.type.tensor_type.shape.dim):
+        # Exporters write 0 and -1 for "unknown" too, but 0 is a length that a tensor can have.
+        if dim.HasField("dim_value") and dim.dim_value >= 0:
+            result.append(int(dim.dim_value))
+        else:
+            result.append(dim.dim_param or f"d{position}")
+    return result
+
+
+def _bind(info: onnx.ValueInfoProto, shape: Sequence[int], symbols: dict[str, int]) -> None:
+    if not all(isinstance(n, int | np.integer) and n >= 0 for n in shape):
+        raise ModelError(f"shapes for {info.name!r}: lengths must be whole numbers, got {shape}")
+    if info.type.WhichOneof("value") != "tensor_type":
+        return
+    dims = _dims(info)
+    if dims is None:
+        return
+    fits = len(dims) == len(shape)
+    for dim, length in zip(dims, shape, strict=False):
+        if isinstance(dim, int):
+            fits = fits and dim == length
+        else:
+            fits = fits and symbols.setdefault(dim, int(length)) == length
+    if not fits:
+        raise ModelError(
+            f"shapes gives {tuple(shape)} for {info.name!r}, the model says {_spell(dims)}"
+        )

@@ -1,0 +1,42 @@
+"""Tensors that a model file holds, as NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+
+from glenside.errors import ModelError
+from glenside.frontends.onnx.node import dtype_name
+
+Array = np.ndarray[Any, Any]
+
+
+def to_array(tensor: onnx.TensorProto, name: str) -> Array:
+    """The values of a tensor in the file.
+
+    :raises Refused: its element type is not supported.
+    :raises ModelError: it is malformed.
+    """
+    dtype_name(tensor.data_type)
+    try:
+        return np.asarray(onnx.numpy_helper.to_array(tensor))
+    except Exception as problem:
+        # onnx raises what it likes for a malformed tensor.
+        raise ModelError(f"constant {name!r}: {problem}") from None
+
+
+def dense(sparse: onnx.SparseTensorProto, name: str) -> Array:
+    """The dense form of a sparse tensor; raises as :func:`to_array`."""
+    values = to_array(sparse.values, name)
+    indices = to_array(sparse.indices, name)
+    try:
+        result = np.zeros(tuple(sparse.dims), values.dtype)
+        if indices.ndim == 1:
+            result.reshape(-1)[indices] = values
+        else:
+            result[tuple(indices.T)] = values
+    except (IndexError, ValueError, MemoryError) as problem:
+        raise ModelError(f"constant {name!r}: {problem}") from None
+    return result

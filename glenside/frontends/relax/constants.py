@@ -1,0 +1,47 @@
+"""Arrays that a module holds, and those that lowerings make."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from glenside.language import Term, builders, evaluate, topological_order
+
+Array = np.ndarray[Any, Any]
+
+_KNOWN_LIMIT = 1 << 16
+"""Elements up to which a value is computed while importing: shape arithmetic is tiny."""
+
+
+class Constants:
+    """The constant arrays of one import, by the name of their tensor.
+
+    ``scope`` is what the names of new tensors start with: the variable being bound.
+    """
+
+    def __init__(self, taken: set[str]) -> None:
+        self.arrays: dict[str, Array] = {}
+        self.scope = ""
+        self._taken = taken
+
+    def parameter(self, array: Array, name: str) -> Term:
+        """A term that stands for ``array``: a number, or a tensor called ``scope.name``."""
+        if array.size == 1:
+            return builders.constant(array.item(), array.shape, array.dtype.name)
+        stem = f"{self.scope}.{name}" if self.scope else name
+        unique, count = stem, 1
+        while unique in self._taken:
+            unique, count = f"{stem}_{count}", count + 1
+        self._taken.add(unique)
+        self.arrays[unique] = array
+        return builders.tensor(unique, array.shape, array.dtype.name)
+
+    def known(self, term: Term) -> Array | None:
+        """The value of a small term that depends on no input; None for any other."""
+        for each in topological_order([term]):
+            if each.type.size > _KNOWN_LIMIT:
+                return None
+            if each.op == "tensor" and each["name"] not in self.arrays:
+                return None
+        return evaluate([term], self.arrays)[0]

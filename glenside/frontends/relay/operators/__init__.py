@@ -1,0 +1,25 @@
+"""All Relay operators: importing the families registers them."""
+
+from glenside.frontends.relay.operators import (
+    convolution,
+    elementwise,
+    indexing,
+    linear,
+    normalization,
+    pooling,
+    reduction,
+    shape,
+)
+from glenside.frontends.relay.signature import OPERATORS
+
+__all__ = [
+    "OPERATORS",
+    "convolution",
+    "elementwise",
+    "indexing",
+    "linear",
+    "normalization",
+    "pooling",
+    "reduction",
+    "shape",
+]

@@ -1,0 +1,61 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from glenside.errors import ShapeError
+from glenside.frontends.onnx.phrases import dot, spread, swap_last
+from glenside.frontends.relay.operators.common import accumulator
+from glenside.frontends.relay.signature import operator
+from glenside.language import Term, builders
+from glenside.language.builders import access
+
+
+@operator("nn.dense")
+def dense(x: Term, w: Term, *, units: int | None = None, out_dtype: str | None = None) -> Term:
+    """Every vector along the last axis of ``x`` with every row of ``w``."""
+    if x.type.rank < 1 or w.type.rank != 2:
+        raise ShapeError(f"data of shape {x.shape} and weights of shape {w.shape} do not multiply")
+    if units not in (None, w.shape[0]):
+        raise ShapeError(f"units is {units}, the weights have shape {w.shape}")
+    return dot(access(x, x.type.rank - 1), access(w, 1), 0, accumulator(out_dtype))
+
+
+@operator("nn.matmul")
+def matmul(
+    a: Term,
+    b: Term,
+    *,
+    units: int | None = None,
+    out_dtype: str | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+) -> Term:
+    """The product of two matrices, each optionally transposed."""
+    if a.type.rank < 2 or b.type.rank != 2:
+        raise ShapeError(f"shapes {a.shape} and {b.shape} do not multiply as matrices")
+    rows = swap_last(a) if transpose_a else a
+    return dense(rows, b if transpose_b else swap_last(b), units=units, out_dtype=out_dtype)
+
+
+@operator("nn.batch_matmul")
+def batch_matmul(
+    a: Term,
+    b: Term,
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = True,
+    out_dtype: str | None = None,
+) -> Term:
+    """Matrix products of two batches; a batch of one meets every matrix of the other.
+
+    The second is (B, N, K) unless the attributes say otherwise: text that has no attributes comes
+    from when there were none.
+    """
+    if a.type.rank != 3 or b.type.rank != 3:
+        raise ShapeError(f"shapes {a.shape} and {b.shape} are not both batches of matrices")
+    rows = swap_last(a) if transpose_a else a
+    columns = b if transpose_b else swap_last(b)
+    (batch,) = builders.broadcast_shapes(rows.shape[:1], columns.shape[:1])
+    rows = spread(rows, (batch, *rows.shape[1:]))
+    columns = spread(columns, (batch, *columns.shape[1:]))
+    return dot(access(rows, 2), access(columns, 2), 1, accumulator(out_dtype))

@@ -1,0 +1,143 @@
+"""Pools in one, two and three dimensions, in any order of axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from glenside.errors import ShapeError
+from glenside.frontends.onnx.phrases import div, maximum, reduce
+from glenside.frontends.onnx.spatial import Window
+from glenside.frontends.relay.operators.common import relayout, window
+from glenside.frontends.relay.signature import Ints, Refused, operator
+from glenside.frontends.relay.types import Value
+from glenside.language import Term, builders
+from glenside.language.builders import access, compute
+
+
+def _max_pool(form: str) -> Callable[..., Value]:
+    ones = (1,) * (len(form) - 2)
+
+    def max_pool(
+        x: Term,
+        *,
+        pool_size: Ints,
+        strides: Ints = ones,
+        dilation: Ints = ones,
+        padding: Ints = (0,),
+        layout: str = form,
+        out_layout: str = "",
+        ceil_mode: bool = False,
+    ) -> Term:
+        """Greatest element of each window; padding never wins."""
+        x = relayout(x, layout, form)
+        looks = window(x.shape[2:], pool_size, strides, padding, dilation, ceil_mode)
+        result = compute("max", _windows(looks.pad(x, "lowest"), looks))
+        return relayout(result, form, out_layout or layout)
+
+    return max_pool
+
+
+def _avg_pool(form: str) -> Callable[..., Value]:
+    ones = (1,) * (len(form) - 2)
+
+    def avg_pool(
+        x: Term,
+        *,
+        pool_size: Ints,
+        strides: Ints = ones,
+        dilation: Ints = ones,
+        padding: Ints = (0,),
+        layout: str = form,
+        out_layout: str = "",
+        ceil_mode: bool = False,
+        count_include_pad: bool = False,
+    ) -> Term:
+        """Mean of each window, by default over the positions that are not padding."""
+        x = relayout(x, layout, form)
+        looks = window(x.shape[2:], pool_size, strides, padding, dilation, ceil_mode)
+        result = _average(x, looks, count_include_pad)
+        return relayout(result, form, out_layout or layout)
+
+    return avg_pool
+
+
+for _suffix, _form in (("1d", "NCW"), ("2d", "NCHW"), ("3d", "NCDHW")):
+    operator(f"nn.max_pool{_suffix}")(_max_pool(_form))
+    operator(f"nn.avg_pool{_suffix}")(_avg_pool(_form))
+
+
+def _average(x: Term, looks: Window, count_padding: bool) -> Term:
+    patches = _windows(looks.pad(x, "zero"), looks)
+    if count_padding or not looks.padded:
+        return compute("mean", patches)
+    # How many positions count depends on where the window is, not on batch or channel. A window
+    # that lies in the padding altogether has the mean 0.
+    inside = looks.pad(builders.constant(1, (1, 1, *x.shape[2:]), x.dtype), "zero")
+    count = maximum(compute("sum", _windows(inside, looks)), 1)
+    return div(compute("sum", patches), count)
+
+
+def _windows(padded: Term, looks: Window) -> Term:
+    """``((N, C, d'...), (k...))``"""
+    return builders.windows(access(padded, 2), looks.kernel, looks.stride, looks.dilation)
+
+
+@operator("nn.global_avg_pool2d")
+def global_avg_pool2d(x: Term, *, layout: str = "NCHW", out_layout: str = "") -> Term:
+    """Mean over both spatial axes, which stay with length 1."""
+    return _global("mean", x, layout, out_layout)
+
+
+@operator("nn.global_max_pool2d")
+def global_max_pool2d(x: Term, *, layout: str = "NCHW", out_layout: str = "") -> Term:
+    """Greatest element over both spatial axes, which stay with length 1."""
+    return _global("max", x, layout, out_layout)
+
+
+def _global(function: str, x: Term, layout: str, out_layout: str) -> Term:
+    x = relayout(x, layout, "NCHW")
+    return relayout(reduce(function, x, (2, 3), keepdims=True), "NCHW", out_layout or layout)
+
+
+@operator("nn.adaptive_avg_pool2d")
+def adaptive_avg_pool2d(
+    x: Term,
+    *,
+    output_size: Ints | int | None = None,
+    layout: str = "NCHW",
+    out_layout: str = "",
+) -> Term:
+    """Means over as many equal windows as the output has positions."""
+    return _adaptive("mean", x, output_size, layout, out_layout)
+
+
+@operator("nn.adaptive_max_pool2d")
+def adaptive_max_pool2d(
+    x: Term,
+    *,
+    output_size: Ints | int | None = None,
+    layout: str = "NCHW",
+    out_layout: str = "",
+) -> Term:
+    """Maxima over as many equal windows as the output has positions."""
+    return _adaptive("max", x, output_size, layout, out_layout)
+
+
+def _adaptive(
+    function: str, x: Term, output_size: Ints | int | None, layout: str, out_layout: str
+) -> Term:
+    x = relayout(x, layout, "NCHW")
+    size = x.shape[2:]
+    wanted = (output_size,) if isinstance(output_size, int) else output_size or size
+    wanted = wanted * 2 if len(wanted) == 1 else wanted
+    if len(wanted) != 2 or min(wanted) < 1:
+        raise ShapeError(f"output_size {list(wanted)} must be two lengths, at least 1")
+    if any(n % m for n, m in zip(size, wanted, strict=True)):
+        raise Refused(f"output_size {list(wanted)} does not divide the size {list(size)}")
+    if wanted == (1, 1):
+        result = reduce(function, x, (2, 3), keepdims=True)
+    else:
+        step = tuple(n // m for n, m in zip(size, wanted, strict=True))
+        patches = _windows(x, window(size, step, step, (0,), (1,), False))
+        result = compute(function, patches)
+    return relayout(result, "NCHW", out_layout or layout)

@@ -1,0 +1,318 @@
+"""Runs compiled programs: memory, launches and the saved form.
+
+A program is a *plan* (plain data: buffers, steps, where inputs and outputs lie), the parameters'
+arrays and a library of kernels. This module needs NumPy, ``apache-tvm-ffi`` and the small TVM
+runtime library; the TVM compiler, egglog and onnx are never loaded from here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import importlib.util
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glenside.errors import InputError, TargetError
+from glenside.language.operators import OPERATORS
+from glenside.language.shape import AccessType
+
+Array = np.ndarray[Any, Any]
+
+PLAN, PARAMETERS, LIBRARY = "plan.json", "parameters.bin", "kernels.so"
+_ALIGN = 64
+_VERSION = 1
+
+
+@dataclass
+class Slot:
+    """A buffer: in the arena at ``offset`` bytes, or a parameter (``array`` or ``fill``)."""
+
+    dtype: str
+    size: int
+    offset: int | None = None
+    parameter: int | None = None
+    """Byte offset in the parameter file."""
+    fill: float | int | None = None
+
+
+@dataclass
+class Place:
+    """Where a value lies: element ``offset`` of a buffer, atoms ``[size, stride]`` of each axis."""
+
+    buffer: int
+    offset: int
+    axes: list[list[list[int]]]
+    shape: list[int]
+    dtype: str
+
+
+@dataclass
+class KernelCall:
+    """One launch: a function of the library and ``[buffer, first element, elements]`` each."""
+
+    function: str
+    arguments: list[list[int]]
+
+
+@dataclass
+class PythonCall:
+    """One operator that Python executes, by the language's own definition."""
+
+    operator: str
+    attributes: dict[str, Any]
+    types: list[list[Any]]
+    operands: list[Place]
+    result: Place
+    module: str | None = None
+    """The module whose import registers the accelerator unit."""
+
+
+@dataclass
+class Plan:
+    """Everything about a program but its parameters and code."""
+
+    arena: int
+    slots: list[Slot] = field(default_factory=list)
+    steps: list[KernelCall | PythonCall] = field(default_factory=list)
+    inputs: dict[str, Place] = field(default_factory=dict)
+    input_types: dict[str, list[Any]] = field(default_factory=dict)
+    outputs: list[Place] = field(default_factory=list)
+    threads: int = 1
+
+    def to_json(self) -> str:
+        data = {"version": _VERSION, **asdict(self)}
+        return json.dumps(data, separators=(",", ":"))
+
+    @staticmethod
+    def from_json(text: str) -> Plan:
+        data = json.loads(text)
+        if data.pop("version", None) != _VERSION:
+            raise TargetError("the saved program was written by another version of Glenside")
+        steps: list[KernelCall | PythonCall] = []
+        for step in data["steps"]:
+            if "function" in step:
+                steps.append(KernelCall(**step))
+            else:
+                step["operands"] = [Place(**each) for each in step["operands"]]
+                step["result"] = Place(**step["result"])
+                steps.append(PythonCall(**step))
+        return Plan(
+            arena=data["arena"],
+            slots=[Slot(**slot) for slot in data["slots"]],
+            steps=steps,
+            inputs={name: Place(**each) for name, each in data["inputs"].items()},
+            input_types=data["input_types"],
+            outputs=[Place(**each) for each in data["outputs"]],
+            threads=data["threads"],
+        )
+
+
+class Executable:
+    """A compiled program. Not safe to run from two threads at once: its memory is planned once."""
+
+    def __init__(self, plan: Plan, parameters: Mapping[int, Array], library: Any) -> None:
+        self.plan = plan
+        self.library = library
+        self._parameters = parameters
+        self._configure = _runtime()
+        self._arena = _aligned(plan.arena)
+        self._arrays = [self._bind(number, slot) for number, slot in enumerate(plan.slots)]
+        self._inputs = {name: self._window(place) for name, place in plan.inputs.items()}
+        self._outputs = [self._window(place) for place in plan.outputs]
+        self._actions = [self._action(step) for step in plan.steps]
+
+    # --- memory -------------------------------------------------------------------------------
+
+    def _bind(self, number: int, slot: Slot) -> Array:
+        dtype = np.dtype(slot.dtype)
+        if slot.offset is not None:
+            end = slot.offset + slot.size * dtype.itemsize
+            return self._arena[slot.offset : end].view(dtype)
+        if slot.fill is not None:
+            array = _aligned(slot.size * dtype.itemsize).view(dtype)
+            array.fill(slot.fill)
+            return array
+        return self._parameters[number]
+
+    def _window(self, place: Place) -> Array:
+        """A NumPy view with one axis an atom; reshaping to ``place.shape`` gives the value."""
+        base = self._arrays[place.buffer]
+        atoms = [atom for axis in place.axes for atom in axis]
+        sizes = [size for size, _ in atoms]
+        strides = [stride * base.itemsize for _, stride in atoms]
+        if 0 in place.shape:
+            return np.empty(place.shape, place.dtype)
+        return np.lib.stride_tricks.as_strided(
+            base[place.offset :].view(place.dtype), sizes, strides
+        )
+
+    def _action(self, step: KernelCall | PythonCall) -> Callable[[], object]:
+        if isinstance(step, KernelCall):
+            import tvm_ffi
+
+            function = self.library[step.function]
+            tensors = [
+                tvm_ffi.from_dlpack(_as_stored(self._arrays[buffer])[first : first + count])
+                for buffer, first, count in step.arguments
+            ]
+            return lambda: function(*tensors)
+        return self._python_action(step)
+
+    def _python_action(self, step: PythonCall) -> Callable[[], object]:
+        operator = OPERATORS[step.operator]
+        if step.module is not None:
+            importlib.import_module(step.module)
+        attributes = {name: _tuples(value) for name, value in step.attributes.items()}
+        types = tuple(AccessType(tuple(o), tuple(i), d) for o, i, d in step.types)
+        operands = [(self._window(place), tuple(place.shape)) for place in step.operands]
+        result = self._window(step.result)
+
+        def run() -> None:
+            arrays = [np.ascontiguousarray(view.reshape(shape)) for view, shape in operands]
+            value = operator.evaluate(arrays, types, attributes)
+            result[...] = np.asarray(value).reshape(result.shape)
+
+        return run
+
+    # --- running ------------------------------------------------------------------------------
+
+    def run(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """The outputs for these inputs; the arrays returned are the caller's own."""
+        self._start(inputs)
+        for action in self._actions:
+            action()
+        return [
+            np.array(view, order="C").reshape(place.shape)
+            for view, place in zip(self._outputs, self.plan.outputs, strict=True)
+        ]
+
+    def _start(self, inputs: Mapping[str, Array]) -> None:
+        self._configure(self.plan.threads)
+        for name, window in self._inputs.items():
+            if name not in inputs:
+                raise InputError(f"no value was given for input {name!r}")
+            array, place = np.asarray(inputs[name]), self.plan.inputs[name]
+            if list(array.shape) != place.shape or array.dtype != place.dtype:
+                raise InputError(
+                    f"input {name!r} is {place.dtype} of shape {tuple(place.shape)}, "
+                    f"got {array.dtype} of shape {array.shape}"
+                )
+            window[...] = array.reshape(window.shape)
+
+    def values(
+        self, inputs: Mapping[str, Array], watched: Mapping[int, Sequence[Place]]
+    ) -> Iterator[tuple[Place, Array]]:
+        """Runs, giving copies of the places ``watched`` after the step with that number."""
+        self._start(inputs)
+        for number, action in enumerate([lambda: None, *self._actions], -1):
+            action()
+            for place in watched.get(number, ()):
+                yield place, np.array(self._window(place), order="C").reshape(place.shape)
+
+    # --- the saved form -----------------------------------------------------------------------
+
+    def save(self, directory: str | Path) -> None:
+        """Writes library, plan and parameters; :func:`load` reads them."""
+        target = Path(directory)
+        target.mkdir(parents=True, exist_ok=True)
+        with open(target / PARAMETERS, "wb") as file:
+            for number, slot in enumerate(self.plan.slots):
+                if slot.offset is None and slot.fill is None:
+                    file.write(b"\0" * (-file.tell() % _ALIGN))
+                    slot.parameter = file.tell()
+                    file.write(memoryview(np.ascontiguousarray(self._arrays[number]).view(np.uint8)))
+            file.write(b"\0" * _ALIGN)
+        (target / PLAN).write_text(self.plan.to_json())
+        self._save_library(target / LIBRARY)
+
+    def _save_library(self, path: Path) -> None:
+        if not any(isinstance(step, KernelCall) for step in self.plan.steps):
+            return
+        export = getattr(self.library, "export_library", None)
+        if export is None:
+            raise TargetError("a program that was itself loaded is saved by copying its directory")
+        export(str(path))
+
+
+def load(directory: str | Path) -> Executable:
+    """A saved program, ready to run."""
+    source = Path(directory)
+    if not (source / PLAN).is_file():
+        raise InputError(f"{source} holds no saved program ({PLAN} is missing)")
+    plan = Plan.from_json((source / PLAN).read_text())
+    # Copy on write: the file stays as it is whatever a kernel does.
+    raw = np.memmap(source / PARAMETERS, np.uint8, "c")
+    parameters = {}
+    for number, slot in enumerate(plan.slots):
+        if slot.parameter is not None:
+            end = slot.parameter + slot.size * np.dtype(slot.dtype).itemsize
+            parameters[number] = raw[slot.parameter : end].view(slot.dtype)
+    library: Any = {}
+    if any(isinstance(step, KernelCall) for step in plan.steps):
+        import tvm_ffi
+
+        _runtime()
+        library = tvm_ffi.load_module(str((source / LIBRARY).resolve()))
+    return Executable(plan, parameters, library)
+
+
+# --- the TVM runtime --------------------------------------------------------------------------
+
+_state: dict[str, Any] = {}
+
+
+def _runtime() -> Callable[[int], None]:
+    """Loads the TVM runtime library once; the result sets the number of worker threads."""
+    if "configure" not in _state:
+        # Threads stay where the system puts them: pinning would also bind the caller's thread.
+        os.environ.setdefault("TVM_BIND_THREADS", "0")
+        os.environ.setdefault("TVM_NUM_THREADS", str(available_threads()))
+        import tvm_ffi
+
+        name = "runtime.config_threadpool"
+        if tvm_ffi.get_global_func(name, allow_missing=True) is None:
+            found = importlib.util.find_spec("tvm")
+            where = list(found.submodule_search_locations or []) if found else []
+            paths = [Path(each) / "lib" / "libtvm_runtime.so" for each in where]
+            path = next((each for each in paths if each.is_file()), None)
+            if path is None:
+                raise TargetError("the TVM runtime library was not found: pip install apache-tvm")
+            _state["library"] = ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
+        function = tvm_ffi.get_global_func(name)
+
+        def configure(threads: int) -> None:
+            if _state.get("threads") != threads:
+                function(1, threads)
+                _state["threads"] = threads
+
+        _state["configure"] = configure
+    configure_threads: Callable[[int], None] = _state["configure"]
+    return configure_threads
+
+
+def available_threads() -> int:
+    """Processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _aligned(size: int) -> Array:
+    """Uninitialised bytes that start on a cache line."""
+    raw = np.empty(size + _ALIGN, np.uint8)
+    start = -raw.ctypes.data % _ALIGN
+    return raw[start : start + size]
+
+
+def _as_stored(array: Array) -> Array:
+    """What a kernel is given: bools as bytes."""
+    return array.view(np.uint8) if array.dtype == np.bool_ else array
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value

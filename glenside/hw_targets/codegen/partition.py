@@ -1,0 +1,945 @@
+"""Cuts a program into kernels and decides where every value lies.
+
+A kernel is one reduction (``dot``, ``sum``, ``max``, softmax, ...) with the transformers that feed
+it, as index functions, and the elementwise work that follows it; elementwise work with no reduction
+to follow is a kernel of its own. What is only data movement is not computed at all where a strided
+view can express it.
+
+Layouts are chosen here. A product of weights and windows stores its result with the weights' axes
+innermost (for a convolution: channels last), whatever order the program names them in, and what
+follows keeps the order of what it reads. The parts of a ``concat`` are computed in place, into
+slices of the joined buffer; a ``pad`` becomes a margin around its operand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from glenside.errors import InputError
+from glenside.hw_targets.codegen.layout import (
+    Margin,
+    View,
+    axis_size,
+    compose_inverse,
+    in_order,
+    normal,
+    row_major,
+    split_atoms,
+)
+from glenside.hw_targets.codegen.lower import MOVES, is_tuple_only, move_view
+from glenside.language import builders, evaluate
+from glenside.language.functions import FUNCTIONS
+from glenside.language.operators import fill_value
+from glenside.language.shape import AccessType
+from glenside.language.term import Term, map_terms, rebuild, topological_order
+
+Array = np.ndarray[Any, Any]
+
+_PLAIN = frozenset("access transpose squeeze unsqueeze flatten reshape".split())
+"""Moves that are bijections of the elements."""
+_STEPS = frozenset(("call", "blocked", "host_op"))
+"""Operators that Python executes."""
+_ROOM = 1 << 30
+_MAX_DEPTH = 40
+_MAX_NODES = 200
+_MIN_LANES = 8
+"""A product needs at least this many results along its vector side to be blocked as a GEMM."""
+_FOLD_FREELY = 1 << 16
+
+
+@dataclass
+class Buffer:
+    """A piece of memory: ``size`` elements of ``dtype``."""
+
+    size: int
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where a value lies: ``view`` addresses elements from element ``base`` of a buffer on."""
+
+    buffer: int
+    base: int
+    view: View
+
+    @property
+    def extent(self) -> int:
+        """Elements from the base on that belong to the value, margins included."""
+        high = self.view.span[1]
+        for axis, margin in zip(self.view.axes, self.view.margins, strict=True):
+            if margin and axis:
+                high += margin.after * axis[-1][1]
+        return max(high + 1, 1)
+
+
+@dataclass(frozen=True)
+class Product:
+    """How a ``dot`` of a ``cart_prod`` is blocked: the vector side's axes run along registers."""
+
+    vector: Term
+    pixels: Term
+    vector_first: bool
+    batch: int
+
+
+@dataclass
+class Kernel:
+    """Computes ``tail`` into its storage. ``anchor`` is the reduction inside it, if any.
+
+    ``over`` gives the axes of ``tail`` in the row-major space of ``anchor``. For a part of a concat
+    that has to be copied, ``into`` is the storage.
+    """
+
+    tail: Term
+    anchor: Term | None
+    over: View
+    product: Product | None = None
+    into: Stored | None = None
+
+
+@dataclass
+class PythonStep:
+    """A call, blocked product or host operator, executed by Python."""
+
+    term: Term
+
+
+@dataclass
+class Fill:
+    """Writes the margins of a buffer, laid out by ``view`` (margins included), with a number."""
+
+    buffer: int
+    view: View
+
+
+@dataclass
+class Partition:
+    """A program ready to be lowered: steps in order and the place of every value."""
+
+    steps: list[Kernel | PythonStep | Fill] = field(default_factory=list)
+    buffers: list[Buffer] = field(default_factory=list)
+    stored: dict[Term, Stored] = field(default_factory=dict)
+    constants: dict[Term, Any] = field(default_factory=dict)
+    arrays: dict[int, Array] = field(default_factory=dict)
+    weights: dict[Term, Array] = field(default_factory=dict)
+    inputs: dict[str, Term] = field(default_factory=dict)
+    outputs: list[Term] = field(default_factory=list)
+    origin: dict[Term, Term] = field(default_factory=dict)
+    """Terms as the caller knows them, by the terms here."""
+
+
+def partition(
+    outputs: Sequence[Term], inputs: Mapping[str, AccessType], params: Mapping[str, Array]
+) -> Partition:
+    """Cuts the program with these outputs; raises :class:`InputError` for an unknown tensor."""
+    return _Partitioner(outputs, inputs, params).run()
+
+
+class _Partitioner:
+    def __init__(
+        self,
+        outputs: Sequence[Term],
+        inputs: Mapping[str, AccessType],
+        params: Mapping[str, Array],
+    ) -> None:
+        self.result = Partition()
+        renamed = map_terms(outputs, canonical)
+        for old, new in renamed.items():
+            self.result.origin.setdefault(new, old)
+        self.outputs = [renamed[term] for term in outputs]
+        self.inputs, self.params = inputs, params
+        self.order: list[Term] = []
+        self.folded: dict[Term, Array] = {}
+        self.kept: set[Term] = set()  # Terms that are materialised.
+        self.roots: dict[Term, set[Term]] = {}
+        self.observed: set[Term] = set()  # Terms whose elements are needed outside of kernels.
+        self.pulled: dict[Term, tuple[Term, View]] = {}  # Tail: the reduction inside its kernel.
+        self.inside: set[Term] = set()  # Reductions that live inside another term's kernel.
+        self.place: dict[Term, tuple[Term, int, list[Term]]] = {}
+        self.copies: dict[Term, list[tuple[Term, int]]] = {}
+        self.room: dict[Term, tuple[float | int, dict[int, tuple[int, int]]]] = {}
+
+    def run(self) -> Partition:
+        self._fold_constants()
+        self._mark()
+        self._pull()
+        self._place_parts()
+        self._find_margins()
+        self._lay_out()
+        self.result.outputs = self.outputs
+        return self.result
+
+    # --- constants ----------------------------------------------------------------------------
+
+    def _fold_constants(self) -> None:
+        """Evaluates what depends on parameters only, unless that would blow it up."""
+        order = topological_order(self.outputs)
+        values: dict[Term, Array] = {}
+        leaves: dict[Term, int] = {}
+        users: dict[Term, list[Term]] = {}
+        left: dict[Term, int] = {}
+        for term in order:
+            for child in term.children:
+                users.setdefault(child, []).append(term)
+                left[child] = left.get(child, 0) + 1
+        wanted = set(self.outputs)
+        for term in order:
+            value = self._fold(term, values, leaves)
+            if value is not None:
+                values[term] = value
+            for child in term.children:
+                left[child] -= 1
+                if not left[child] and child not in wanted and child in values:
+                    frontier = any(user not in values for user in users[child])
+                    if frontier:
+                        self.folded[child] = values[child]
+                    del values[child]
+        for term in wanted & values.keys():
+            self.folded[term] = values[term]
+        for term, value in self.folded.items():
+            if value.size and all(s == 0 or n == 1 for s, n in
+                                  zip(value.strides, value.shape, strict=True)):  # fmt: skip
+                self.result.constants[term] = value[(0,) * value.ndim].item()
+        self.result.weights = self.folded
+        self.order = self._live_order()
+
+    def _live_order(self) -> list[Term]:
+        """Topological order of what is computed at run time: folded terms are leaves."""
+        order: list[Term] = []
+        live: set[Term] = set()
+        stack = [term for term in self.outputs if term not in self.folded]
+        while stack:
+            term = stack.pop()
+            if term in live:
+                continue
+            live.add(term)
+            stack.extend(c for c in term.children if c not in self.folded and c not in live)
+        for term in topological_order(self.outputs):
+            if term in live:
+                order.append(term)
+        return order
+
+    def _fold(
+        self, term: Term, values: dict[Term, Array], leaves: dict[Term, int]
+    ) -> Array | None:
+        if term.op == "tensor":
+            name = term["name"]
+            if name in self.params:
+                leaves[term] = term.type.size
+                array = np.asarray(self.params[name])
+                if array.shape != term.shape or array.dtype.name != term.dtype:
+                    raise InputError(
+                        f"parameter {name!r} is {term.dtype} of shape {term.shape}, "
+                        f"got {array.dtype.name} of shape {array.shape}"
+                    )
+                return array
+            if name not in self.inputs:
+                raise InputError(f"tensor {name!r} is neither an input nor a parameter")
+            return None
+        if term.op in _STEPS:
+            return None
+        if term.op == "constant":
+            leaves[term] = 1
+            return term.operator.evaluate([], (), term.attributes)
+        if term.op == "compute" and self._is_product(term):
+            a, b = term.children[0].children
+            if a in values and b in values:
+                return self._fold_product(term, values[a], values[b])
+            return None
+        if any(child not in values for child in term.children):
+            return None
+        leaves[term] = sum(leaves.get(child, _FOLD_FREELY) for child in term.children)
+        if term.type.size > max(_FOLD_FREELY, 4 * leaves[term]):
+            return None
+        arrays = [values[child] for child in term.children]
+        return term.operator.evaluate(
+            arrays, tuple(child.type for child in term.children), term.attributes
+        )
+
+    def _is_product(self, term: Term) -> bool:
+        return term["function"] == "dot" and term.children[0].op == "cart_prod"
+
+    def _fold_product(self, term: Term, a: Array, b: Array) -> Array:
+        x, y = term.children[0].children
+        left = builders.access(builders.tensor("a", x.shape, x.dtype), x.type.split)
+        right = builders.access(builders.tensor("b", y.shape, y.dtype), y.type.split)
+        product = builders.cart_prod(left, right, term.children[0]["batch"])
+        return evaluate(
+            [builders.compute("dot", product, term["accumulate"])], {"a": a, "b": b}
+        )[0]
+
+    # --- what is materialised -------------------------------------------------------------------
+
+    def _leaf(self, term: Term) -> bool:
+        return term in self.folded or term in self.kept or term in self.result.constants
+
+    def _mark(self) -> None:
+        self._spread_roots(decide=True)
+        depth: dict[Term, int] = {}
+        nodes: dict[Term, int] = {}
+        for term in self.order:
+            below = [c for c in term.children if not self._leaf(c)]
+            depth[term] = 1 + max((depth[c] for c in below), default=0)
+            nodes[term] = 1 + sum(nodes[c] for c in below)
+            computes = _computes(term)
+            if term not in self.kept and (
+                (computes and (depth[term] > _MAX_DEPTH or nodes[term] > _MAX_NODES))
+                or depth[term] > 4 * _MAX_DEPTH
+            ):
+                if term.op not in ("pair", "cart_prod"):
+                    self.kept.add(term)
+        self._spread_roots(decide=False)
+
+    def _spread_roots(self, decide: bool) -> None:
+        """Finds the kernels each term is read in, and decides what is materialised."""
+        self.roots = {term: set() for term in self.order}
+        repeated: set[Term] = set()
+        self.observed = set(self.outputs)
+        for term in reversed(self.order):
+            if decide and self._must_keep(term, repeated):
+                self.kept.add(term)
+            if term in self.kept:
+                roots, again = {term}, False
+                if term.op == "compute" and FUNCTIONS[term["function"]].kind == "vector":
+                    again = True
+            else:
+                roots, again = self.roots[term], term in repeated
+                again = again or _repeats(term)
+            seen = term in self.observed and term not in self.kept
+            for child in term.children:
+                if child in self.folded:
+                    continue
+                self.roots[child] |= roots
+                if again:
+                    repeated.add(child)
+                if seen or term.op in _STEPS:
+                    self.observed.add(child)
+
+    def _must_keep(self, term: Term, repeated: set[Term]) -> bool:
+        if term.op in ("tensor", "concat") or term.op in _STEPS:
+            return True
+        if term.op == "compute":
+            kind = FUNCTIONS[term["function"]].kind
+            if kind == "vector" or (kind == "reduce" and not is_tuple_only(term)):
+                return True
+        if not _computes(term):
+            return term in self.observed and term.op not in MOVES
+        if term in self.observed or term in repeated or len(self.roots[term]) > 1:
+            return True
+        return any(root.op == "concat" for root in self.roots[term])
+
+    # --- fusing -----------------------------------------------------------------------------
+
+    def region(self, term: Term) -> list[Term]:
+        """The terms of ``term``'s kernel, leaves included, children first."""
+        order: list[Term] = []
+        seen: set[Term] = set()
+        stack: list[tuple[Term, bool]] = [(term, False)]
+        while stack:
+            top, done = stack.pop()
+            if done:
+                order.append(top)
+                continue
+            if top in seen:
+                continue
+            seen.add(top)
+            stack.append((top, True))
+            if top is term or not self._leaf(top):
+                stack.extend((c, False) for c in top.children if c not in seen)
+        return order
+
+    def _pull(self) -> None:
+        """Moves reductions into the kernel of the elementwise work that alone uses them."""
+        for term in self.order:
+            if term not in self.kept or not _computes(term) or _is_reduction(term):
+                continue
+            best: tuple[int, Term, View] | None = None
+            for leaf in self.region(term):
+                if leaf is term or leaf not in self.kept or not _is_reduction(leaf):
+                    continue
+                if self.roots[leaf] != {term} or leaf in self.observed or not leaf.type.size:
+                    continue
+                if FUNCTIONS[leaf["function"]].kind != "reduce":
+                    continue
+                if leaf["function"] in ("argmax", "argmin"):
+                    continue
+                over = self._trace_view(term, leaf, row_major(leaf.shape), exact=True)
+                if over is None or leaf.type.size != term.type.size:
+                    continue
+                work = leaf.type.size * math.prod(leaf.children[0].item)
+                if best is None or work > best[0]:
+                    best = work, leaf, over
+            if best is not None:
+                self.pulled[term] = best[1:]
+                self.inside.add(best[1])
+
+    def _trace_view(self, term: Term, source: Term, start: View, exact: bool) -> View | None:
+        """The axes of ``term`` as seen from ``source``, whose own axes are ``start``.
+
+        Element by element: the value of ``term`` at an index reads ``source`` at the address the
+        view gives. None where there is no such view, or where two paths disagree; with ``exact``
+        false, pads and the like are looked through and the first path decides.
+        """
+        views: dict[Term, View | None] = {}
+        broken: set[Term] = set()
+        for each in self.region(term):
+            if each is source:
+                views[each] = start
+                continue
+            if each is not term and self._leaf(each):
+                views[each] = None
+                continue
+            given = [views[c] for c in each.children if views.get(c) is not None]
+            if any(c in broken for c in each.children):
+                broken.add(each)
+                views[each] = None
+                continue
+            if not given:
+                views[each] = None
+                continue
+            view = self._step_view(each, views, given, exact)
+            if view is None:
+                broken.add(each)
+            views[each] = view
+        return views[term]
+
+    def _step_view(
+        self,
+        term: Term,
+        views: Mapping[Term, View | None],
+        given: Sequence[View | None],
+        exact: bool,
+    ) -> View | None:
+        first = given[0]
+        assert first is not None
+        if exact and any(v is None or v.axes != first.axes for v in given):
+            return None
+        if term.op in MOVES:
+            if exact and term.op not in _PLAIN:
+                return None
+            view = move_view(term, first)
+            if view is None and term.op == "pad" and not exact:
+                axes = list(first.axes)
+                old = axes[term["axis"]]
+                axes[term["axis"]] = ((term.shape[term["axis"]], old[-1][1] if old else 0),)
+                return first.with_axes(axes)
+            return view
+        if term.op == "pair":
+            split = term.type.split
+            return first.unsqueeze(split).broadcast(term.shape)
+        if term.op == "cart_prod" and not exact:
+            left, right = (views.get(c) for c in term.children)
+            return _product_view(term, left, right)
+        if term.op in ("cast", "where"):
+            return first
+        if term.op == "concat" and not exact:
+            axes = list(first.axes)
+            old = axes[term["axis"]]
+            axes[term["axis"]] = ((term.shape[term["axis"]], old[-1][1] if old else 0),)
+            return first.with_axes(axes)
+        if term.op == "compute":
+            function, child = FUNCTIONS[term["function"]], term.children[0]
+            if function.kind == "map":
+                return first
+            split = child.type.split
+            if function.kind == "fold" or is_tuple_only(term):
+                axis = first.axes[split]
+                if exact and axis not in ((), ((child.item[0], 0),)):
+                    return None
+                kept = (*first.axes[:split], *first.axes[split + 1 :])
+                margins = (*first.margins[:split], *first.margins[split + 1 :])
+                return first.with_axes(kept, margins)
+            if not exact:
+                return first.with_axes(first.axes[:split])
+        return None
+
+    # --- concat and pad ---------------------------------------------------------------------
+
+    def _descend(self, term: Term, through: frozenset[str]) -> tuple[Term, list[Term]]:
+        """The leaf below a chain of moves, and the chain from the leaf upward."""
+        chain: list[Term] = []
+        while not self._leaf(term) and term.op in through:
+            chain.append(term)
+            term = term.children[0]
+        return term, chain[::-1]
+
+    def _place_parts(self) -> None:
+        """Decides which parts of a concat are computed in place."""
+        for whole in reversed(self.order):
+            if whole.op != "concat" or whole not in self.kept or not whole.type.size:
+                continue
+            at, axis = 0, whole["axis"]
+            for part in whole.children:
+                if part.type.size:
+                    leaf, chain = self._descend(part, _PLAIN)
+                    if self._placeable(leaf, chain, part, whole):
+                        self.place[leaf] = (whole, at, chain)
+                    else:
+                        self.copies.setdefault(whole, []).append((part, at))
+                at += part.shape[axis]
+
+    def _placeable(self, leaf: Term, chain: list[Term], part: Term, whole: Term) -> bool:
+        if leaf not in self.kept or leaf.op == "tensor" or leaf in self.place or leaf is whole:
+            return False
+        over = replay(chain, row_major(leaf.shape))
+        return over is not None and (
+            compose_inverse(over, leaf.shape, row_major(part.shape)) is not None
+        )
+
+    def _find_margins(self) -> None:
+        """Finds the pads that can be margins around a stored value."""
+        for term in self.order:
+            if term.op != "pad" or term["interior"] or term in self.kept:
+                continue
+            leaf, chain = self._descend(term, _PLAIN | {"pad"})
+            if leaf not in self.kept or not leaf.type.size:
+                continue
+            fill = fill_value(term["value"], term.dtype)
+            start = row_major(leaf.shape, _ROOM)
+            view = replay(chain, View(0, start.axes, start.margins, fill))
+            if view is None:
+                continue
+            wanted: dict[int, tuple[int, int]] = {}
+            for margin in view.margins:
+                if margin is not None:
+                    used = _ROOM - margin.before, _ROOM - margin.after
+                    if any(used):
+                        wanted[margin.axis] = used
+            self._want_room(leaf, fill, wanted)
+
+    def _want_room(self, term: Term, fill: Any, wanted: dict[int, tuple[int, int]]) -> None:
+        while term in self.place and wanted:
+            whole, _, chain = self.place[term]
+            over = replay(chain, row_major(term.shape, _ROOM))
+            assert over is not None
+            moved = {}
+            for axis, margin in enumerate(over.margins):
+                if margin is not None and margin.axis in wanted and axis != whole["axis"]:
+                    moved[axis] = wanted[margin.axis]
+            term, wanted = whole, moved
+        if not wanted:
+            return
+        known_fill, known = self.room.get(term, (fill, {}))
+        if known_fill != fill:
+            return
+        merged = dict(known)
+        for axis, (before, after) in wanted.items():
+            old = merged.get(axis, (0, 0))
+            merged[axis] = max(old[0], before), max(old[1], after)
+        size = math.prod(
+            n + sum(merged.get(axis, (0, 0))) for axis, n in enumerate(term.shape)
+        )
+        if size <= max(4 * term.type.size, 1 << 14):
+            self.room[term] = fill, merged
+
+    # --- layout -----------------------------------------------------------------------------
+
+    def _lay_out(self) -> None:
+        for term in self.order:
+            if term in self.kept and term not in self.inside:
+                self._lay_out_term(term)
+        for position, term in enumerate(self.outputs):
+            self.outputs[position] = self._outside(term)
+
+    def _lay_out_term(self, term: Term) -> None:
+        result = self.result
+        if term.op == "tensor":
+            result.inputs[term["name"]] = term
+            self._store(term, list(range(term.type.rank)))
+            return
+        if term.op in _STEPS:
+            for child in term.children:
+                self._outside(child)
+            self._store(term, list(range(term.type.rank)))
+            result.steps.append(PythonStep(term))
+            return
+        if term.op == "concat":
+            self._store(term, list(range(term.type.rank)))
+            for part, at in self.copies.get(term, []):
+                into = _slice_of(result.stored[term], term["axis"], at, part.shape)
+                result.steps.append(Kernel(part, None, row_major(part.shape), into=into))
+            return
+        anchor, over = self.pulled.get(term, (None, row_major(term.shape)))
+        if anchor is None and _is_reduction(term):
+            anchor = term
+        product = self._as_product(anchor) if anchor is not None else None
+        order = self._physical_order(term, anchor, product)
+        space = anchor.shape if anchor is not None else term.shape
+        self._store(term, order, over, space)
+        if term.type.size:
+            result.steps.append(Kernel(term, anchor, over, product))
+
+    def _as_product(self, anchor: Term) -> Product | None:
+        """The blocking of a ``dot``, with its streamed operand made a view; None: plain loops."""
+        if anchor["function"] != "dot" or anchor.children[0].op != "cart_prod":
+            return None
+        pairs = anchor.children[0]
+        a, b = pairs.children
+        batch = pairs["batch"]
+        depth = math.prod(a.item)
+        rows, columns = math.prod(a.outer[batch:]), math.prod(b.outer[batch:])
+        if depth == 0 or not anchor.type.size:
+            return None
+        left, right = rows >= _MIN_LANES, columns >= _MIN_LANES
+        if a in self.folded and left:
+            first = True
+        elif b in self.folded and right:
+            first = False
+        elif right:
+            first = False
+        elif left:
+            first = True
+        else:
+            return None
+        vector, pixels = (a, b) if first else (b, a)
+        if not math.prod(anchor.shape[:batch]) * depth:
+            return None
+        self._make_view(pixels)
+        return Product(vector, pixels, first, batch)
+
+    def _make_view(self, term: Term) -> None:
+        """Makes ``term`` readable through a strided view, copying what cannot be one."""
+        if self._view_of(term) is not None:
+            return
+        chain = []
+        below = term
+        while not self._leaf(below) and below.op in MOVES:
+            chain.append(below)
+            below = below.children[0]
+        # The first term upward that has no view is copied, before windows multiply it.
+        for each in [below, *reversed(chain)]:
+            if self._view_of(each) is None:
+                self._copy(each)
+        assert self._view_of(term) is not None
+
+    def _copy(self, term: Term) -> None:
+        """A kernel that materialises a lazy term."""
+        order = self._order_like(term, None)
+        self.kept.add(term)
+        self._store(term, order)
+        if term.type.size:
+            self.result.steps.append(Kernel(term, None, row_major(term.shape)))
+
+    def _view_of(self, term: Term) -> View | None:
+        leaf, chain = self._descend(term, MOVES)
+        if leaf in self.folded and leaf not in self.result.stored:
+            self._store_constant(leaf)
+        if leaf not in self.result.stored:
+            return None
+        return replay(chain, self.result.stored[leaf].view)
+
+    def _outside(self, term: Term) -> Term:
+        """Makes ``term`` something that NumPy can view: stored, or a view of what is stored."""
+        view = self._view_of(term)
+        if view is None:
+            self._make_view_or_copy(term)
+            view = self._view_of(term)
+        assert view is not None
+        leaf, _ = self._descend(term, MOVES)
+        if term not in self.result.stored:
+            base = self.result.stored[leaf]
+            self.result.stored[term] = Stored(base.buffer, base.base, view)
+        return term
+
+    def _make_view_or_copy(self, term: Term) -> None:
+        self._copy(term)
+
+    def _store_constant(self, term: Term) -> None:
+        array = self.folded[term]
+        stored, view = compact(array)
+        number = self._buffer(stored.size, term.dtype)
+        self.result.arrays[number] = stored.reshape(-1)
+        self.result.stored[term] = Stored(number, 0, view)
+
+    def _buffer(self, size: int, dtype: str) -> int:
+        self.result.buffers.append(Buffer(max(size, 1), dtype))
+        return len(self.result.buffers) - 1
+
+    def _store(
+        self,
+        term: Term,
+        order: Sequence[int],
+        over: View | None = None,
+        space: tuple[int, ...] = (),
+    ) -> None:
+        """Gives ``term`` its place. ``order`` sorts the axes of ``space``, outermost first."""
+        if term in self.result.stored:
+            return  # A part of a concat fixed the layout before.
+        if over is None:
+            over, space = row_major(term.shape), term.shape
+        if term in self.place:
+            self._store_wholes(term, over, space, order)
+            whole, at, chain = self.place[term]
+            part_view = replay(chain, row_major(term.shape))
+            assert part_view is not None
+            into = _slice_of(self.result.stored[whole], whole["axis"], at, part_view.shape)
+            view = compose_inverse(part_view, term.shape, into.view)
+            assert view is not None
+            self.result.stored[term] = Stored(into.buffer, into.base, view)
+            return
+        fill, wanted = self.room.get(term, (0, {}))
+        view = _storage(term.shape, over, space, order, wanted, fill)
+        size = math.prod(
+            axis_size(axis) + (m.before + m.after if m else 0)
+            for axis, m in zip(view.axes, view.margins, strict=True)
+        )
+        number = self._buffer(size, term.dtype)
+        self.result.stored[term] = Stored(number, 0, view)
+        if any(view.margins):
+            self.result.steps.append(Fill(number, view))
+
+    def _store_wholes(
+        self, term: Term, over: View, space: tuple[int, ...], order: Sequence[int]
+    ) -> None:
+        """Gives the concats that ``term`` is computed into their place, the outermost first."""
+        wholes: list[tuple[Term, list[int]]] = []
+        while term in self.place and self.place[term][0] not in self.result.stored:
+            whole, _, chain = self.place[term]
+            part = replay(chain, over)
+            axes = list(range(whole.type.rank))
+            if part is not None:
+                rank = _ranking(part, space, order)
+                axes.sort(key=lambda axis: rank[axis])
+            wholes.append((whole, axes))
+            term, over, space, order = whole, row_major(whole.shape), whole.shape, axes
+        for whole, axes in reversed(wholes):
+            self._store(whole, axes)
+
+    def _physical_order(
+        self, term: Term, anchor: Term | None, product: Product | None
+    ) -> list[int]:
+        """The order of the axes of the kernel's loop space (its anchor's, else its own)."""
+        if anchor is None:
+            return self._order_like(term, None)
+        if product is None:
+            return self._order_like(anchor, anchor.children[0])
+        batch, count = product.batch, len(anchor.shape)
+        pixels = self._view_of(product.pixels)
+        assert pixels is not None
+        streamed = len(product.pixels.outer) - batch
+        resident = count - batch - streamed
+        if product.vector_first:
+            mine = list(range(batch, batch + resident))
+            theirs = list(range(batch + resident, count))
+        else:
+            theirs = list(range(batch, batch + streamed))
+            mine = list(range(batch + streamed, count))
+        strides = [_inner_stride(pixels.axes[batch + k]) for k in range(streamed)]
+        theirs = [
+            axis for _, axis in sorted(zip(strides, theirs, strict=True), key=lambda p: -p[0])
+        ]
+        shared = list(range(batch))
+        if product.vector in self.folded:
+            return [*theirs, *shared, *mine]
+        return [*shared, *theirs, *mine]
+
+    def _order_like(self, term: Term, operand: Term | None) -> list[int]:
+        """Axes of ``term`` in the order of the largest value it reads."""
+        top = term if operand is None else operand
+        stored = self.result.stored
+        if top is operand and top in stored:
+            leaves = [top]
+        else:
+            leaves = [
+                leaf
+                for leaf in self.region(top)
+                if leaf is not term and leaf in self.kept and leaf in stored
+            ]
+        for leaf in sorted(leaves, key=lambda leaf: -leaf.type.size):
+            if leaf is top:
+                view: View | None = self.result.stored[leaf].view
+            else:
+                view = self._trace_view(top, leaf, self.result.stored[leaf].view, exact=False)
+            if view is not None:
+                strides = [_inner_stride(axis) for axis in view.axes[: term.type.rank]]
+                axes = range(len(strides))
+                return sorted(axes, key=lambda axis: -strides[axis] if strides[axis] else -_ROOM)
+        return list(range(term.type.rank))
+
+
+# --- helpers ------------------------------------------------------------------------------------
+
+
+def canonical(term: Term, children: tuple[Term, ...]) -> Term:
+    """The form the code generator knows: reshapes of a product moved to its operands.
+
+    ``dot(reshape(cart_prod a b))`` that keeps the outer axes and the tuple axis is
+    ``dot(cart_prod (reshape a) (reshape b))``; long folds become reductions.
+    """
+    term = rebuild(term, children)
+    if term.op != "compute":
+        return term
+    name, (child,) = term["function"], term.children
+    if name == "dot":
+        shapes = []
+        inner = child
+        while inner.op == "reshape" and inner.children[0].item[:1] == inner.item[:1]:
+            shapes.append(inner)
+            inner = inner.children[0]
+        if shapes and inner.op == "cart_prod" and shapes[0].item[:1] == (2,):
+            a, b = inner.children
+            item = shapes[0].item[1:]
+            product = builders.cart_prod(
+                builders.reshape(a, a.outer, item),
+                builders.reshape(b, b.outer, item),
+                inner["batch"],
+            )
+            dot = builders.compute("dot", product, term["accumulate"])
+            return builders.reshape(dot, shapes[0].outer, ())
+    reductions = {"add": "sum", "mul": "prod", "maximum": "max", "minimum": "min"}
+    if name in reductions and child.item[0] > 8:
+        split, rank = child.type.split, child.type.rank
+        moved = [*range(split), *range(split + 1, rank), split]
+        last = builders.access(builders.transpose(child, moved), rank - 1)
+        return builders.access(builders.compute(reductions[name], last), split)
+    return term
+
+
+def replay(chain: Iterable[Term], view: View) -> View | None:
+    """The moves of ``chain`` applied to a view, first one first."""
+    current: View | None = view
+    for term in chain:
+        if current is None:
+            return None
+        current = move_view(term, current)
+    return current
+
+
+def compact(array: Array) -> tuple[Array, View]:
+    """An array without its repetitions: contiguous elements, and the view that repeats them."""
+    keep = tuple(
+        slice(0, 1) if stride == 0 and size > 1 else slice(None)
+        for stride, size in zip(array.strides, array.shape, strict=True)
+    )
+    small = np.ascontiguousarray(array[keep]) if array.ndim else array.reshape(1)
+    shape = small.shape if array.ndim else ()
+    return small, row_major(shape).broadcast(array.shape)
+
+
+def _computes(term: Term) -> bool:
+    return term.op in ("compute", "cast", "where", "gather")
+
+
+def _is_reduction(term: Term) -> bool:
+    if term.op != "compute":
+        return False
+    kind = FUNCTIONS[term["function"]].kind
+    return kind == "vector" or (kind == "reduce" and not is_tuple_only(term))
+
+
+def _repeats(term: Term) -> bool:
+    """Whether a lazy term reads elements of its operands several times."""
+    if term.op == "windows":
+        dilation = term["dilation"] or (1,) * len(term["shape"])
+        return any(
+            k > s or (d > 1 and k > 1)
+            for k, s, d in zip(term["shape"], term["stride"], dilation, strict=True)
+        )
+    if term.op == "broadcast":
+        return term.type.size > term.children[0].type.size
+    return term.op in ("cart_prod", "gather")
+
+
+def _product_view(term: Term, left: View | None, right: View | None) -> View | None:
+    """Strides along a cart_prod as the larger operand has them, zero along the other's axes."""
+    batch, split = term["batch"], term.type.split
+    a, b = term.children
+    if left is not None and (right is None or a.type.size >= b.type.size):
+        outer = (*left.axes[: a.type.split], *[((n, 0),) for n in b.outer[batch:]])
+        return left.with_axes((*outer, ((2, 0),), *left.axes[a.type.split :]))
+    assert right is not None
+    outer = (
+        *right.axes[:batch],
+        *[((n, 0),) for n in a.outer[batch:]],
+        *right.axes[batch : b.type.split],
+    )
+    assert len(outer) == split
+    return right.with_axes((*outer, ((2, 0),), *right.axes[b.type.split :]))
+
+
+def _inner_stride(axis: Sequence[tuple[int, int]]) -> int:
+    return axis[-1][1] if axis else 0
+
+
+def _ranking(over: View, space: tuple[int, ...], order: Sequence[int]) -> list[tuple[int, int]]:
+    """A sort key for each axis of ``over``: where its innermost atom stands in the loop order."""
+    position = {axis: k for k, axis in enumerate(order)}
+    bounds = _bounds(space)
+    keys = []
+    for axis in over.axes:
+        if not axis:
+            keys.append((-1, 0))
+            continue
+        stride = axis[-1][1]
+        owner = next(
+            (k for k, low in enumerate(bounds) if low <= stride < low * space[k]), len(space) - 1
+        )
+        keys.append((position[owner], -stride))
+    return keys
+
+
+def _bounds(shape: tuple[int, ...]) -> list[int]:
+    result, step = [], 1
+    for size in reversed(shape):
+        result.append(step)
+        step *= max(size, 1)
+    return result[::-1]
+
+
+def _storage(
+    shape: tuple[int, ...],
+    over: View,
+    space: tuple[int, ...],
+    order: Sequence[int],
+    wanted: Mapping[int, tuple[int, int]],
+    fill: Any,
+) -> View:
+    """Storage for a value whose axes are ``over`` in the loop space, in the order of the loops."""
+    bounds = _bounds(space)
+    pieces: list[tuple[tuple[int, int], int, int, int]] = []  # key, axis, place in axis, size
+    position = {axis: k for k, axis in enumerate(order)}
+    for k, axis in enumerate(over.axes):
+        atoms = split_atoms(axis, bounds)
+        if atoms is None or (k in wanted and len(atoms) > 1 and axis):
+            atoms = axis
+        for j, (size, stride) in enumerate(atoms):
+            owner = next(
+                (a for a, low in enumerate(bounds) if low <= stride < low * space[a]), 0
+            )
+            pieces.append(((position.get(owner, 0), -stride), k, j, size))
+    strides: dict[tuple[int, int], tuple[int, int]] = {}
+    step = offset = 0
+    step = 1
+    margins: list[Margin | None] = [None] * len(shape)
+    parts = {k: sum(1 for p in pieces if p[1] == k) for k in range(len(shape))}
+    for _, k, j, size in sorted(pieces, reverse=True):
+        strides[k, j] = (size, step)
+        before, after = wanted.get(k, (0, 0)) if parts[k] == 1 else (0, 0)
+        if before or after:
+            margins[k] = Margin(k, before, after)
+            offset += before * step
+        step *= max(size + before + after, 1)
+    axes = tuple(
+        normal(tuple(strides[k, j] for j in range(parts[k]))) for k in range(len(shape))
+    )
+    return View(offset, axes, tuple(margins), fill)
+
+
+def _slice_of(whole: Stored, axis: int, at: int, shape: tuple[int, ...]) -> Stored:
+    """The storage of a part of a concat."""
+    stride = whole.view.axes[axis]
+    step = stride[0][1] if stride else 0
+    axes, margins = list(whole.view.axes), list(whole.view.margins)
+    axes[axis] = normal(((shape[axis], step),))
+    margins[axis] = None
+    view = View(whole.view.offset, tuple(axes), tuple(margins), whole.view.fill)
+    return Stored(whole.buffer, whole.base + at * step, view)
+
+
+__all__ = ["Fill", "Kernel", "Partition", "Product", "PythonStep", "Stored", "in_order", "partition"]

@@ -1,0 +1,101 @@
+"""An e-graph of access patterns: load terms, apply one rule at a time, freeze.
+
+It runs on ``egglog.bindings`` with one thread, which makes results the same on every run. Each
+step is one call; between two of them Python decides whether to go on, and Ctrl-C is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from egglog import bindings
+
+from glenside.errors import GlensideError, UnsoundRewrite
+from glenside.language.operators import OPERATORS
+from glenside.language.term import Term
+from glenside.rewrites.freezing import freeze
+from glenside.rewrites.frozen import FrozenEGraph
+from glenside.rewrites.loading import Tables, constructor
+from glenside.rewrites.program import program_for
+from glenside.rewrites.ruleset import Rule
+
+_SPAN = bindings.RustSpan("glenside", 0, 0)
+_CONSTRUCTORS = frozenset(map(constructor, OPERATORS.values()))
+
+
+@dataclass(frozen=True)
+class Step:
+    """What applying a rule once did."""
+
+    matches: int
+    changed: bool
+
+
+class EGraph:
+    """E-classes of the terms loaded, grown by :meth:`apply`."""
+
+    def __init__(self, rules: Sequence[Rule] = ()) -> None:
+        self._program = program_for(tuple(rules))
+        self._egg = bindings.EGraph(no_decomp=True, num_threads=1)
+        self._egg.run_program(*self._program.commands)
+        self._numbers: dict[Term, int] = {}
+        self._roots: tuple[Term, ...] = ()
+
+    def load(self, roots: Sequence[Term], *, state_types: bool = True) -> None:
+        """Adds a program; once for each e-graph.
+
+        :param state_types: say what type each term has; else only the analyses say so, which do
+            not know about calls.
+        :raises UnsoundRewrite: the analyses find another type than is stated.
+        """
+        if self._numbers:
+            raise ValueError("a program has been loaded already")
+        tables = Tables(roots, state_types)
+        tables.load(self._egg)
+        self._numbers, self._roots = tables.numbers, tuple(roots)
+        self._infer_types("loading")
+
+    def apply(self, rule: Rule) -> Step:
+        """Applies a rule wherever it matches now, then infers the types of what is new.
+
+        :raises UnsoundRewrite: the rule equated accesses of different types.
+        """
+        step = self._run(f"(run {self._program.rulesets[rule]})", rule.name)
+        if step.changed:
+            self._infer_types(rule.name)
+        return step
+
+    def _infer_types(self, after: str) -> None:
+        self._run(f"(saturate (run {self._program.types}))", after)
+
+    def _run(self, schedule: str, rule: str) -> Step:
+        try:
+            output: Any = self._egg.parse_and_run_program(f"(run-schedule {schedule})")[0]
+        except bindings.EggSmolError as problem:
+            if "Illegal merge" in str(problem):
+                raise UnsoundRewrite(
+                    f"rule {rule} equates accesses of different shape or dtype"
+                ) from problem
+            raise GlensideError(f"rule {rule} failed in egglog: {problem}") from problem
+        report = output.report
+        return Step(sum(report.num_matches_per_rule.values()), report.updated)
+
+    def size(self) -> tuple[int, int]:
+        """Numbers of e-nodes and of e-classes."""
+        output: Any = self._egg.run_program(bindings.PrintSize(_SPAN, None))[0]
+        sizes = dict(output.sizes)
+        nodes = sum(count for name, count in sizes.items() if name in _CONSTRUCTORS)
+        return nodes, sizes["Access.dtype"]
+
+    def freeze(self) -> FrozenEGraph:
+        """What can be reached from the roots, as plain data.
+
+        :raises UnsoundRewrite: a node does not have the type of its class.
+        """
+        return self.freeze_with_terms()[0]
+
+    def freeze_with_terms(self) -> tuple[FrozenEGraph, dict[Term, int]]:
+        """Likewise, and the class of each term that was loaded."""
+        return freeze(self._egg, self._roots, self._numbers)

@@ -1,0 +1,188 @@
+"""Puts terms into an e-graph in bulk.
+
+Handing egglog one command for each term costs more than all rewriting. So the terms travel as
+tables, one file for each operator, and rules build the terms from them, operands first. These
+rules are made from the declarations of the operators. A program of 2,000 terms takes about 10 ms,
+and the depth of a program costs a step each of about 10 microseconds.
+
+Texts and lists stand in tables of their own and are referred to by number. A list is a chain of
+``push``: number, number of the list without its last entry, last entry.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from egglog import bindings
+
+from glenside.language.operators import OPERATORS, Kind, Operator
+from glenside.language.term import Term, topological_order
+from glenside.rewrites.encoding import SORTS, encode
+from glenside.rewrites.types import function_facts
+
+RULESET = "load"
+FACTS = {
+    "root": "{}",
+    "item_kept": "String String",
+    "dtype_from": "String String",
+    "result_dtype": "String String",
+}
+"""Relations that loading fills beside the terms: the program's outputs, what functions do."""
+
+_SAFE = re.compile(r"[A-Za-z0-9_./:(){}\[\],=+*@#-]+")
+_SPAN = bindings.RustSpan("glenside", 0, 0)
+
+
+def constructor(operator: Operator) -> str:
+    """The egglog name of an operator."""
+    return f"Access.{operator.name}"
+
+
+def declarations(access: str, operands: str, declared: str) -> str:
+    """Program text: the tables and the rules that build terms from them.
+
+    :param access: the name of the sort of accesses; ``operands``: of lists of them.
+    :param declared: the program so far; operators it does not mention are declared here.
+    """
+    return "\n".join(_declarations(access, operands, declared))
+
+
+def _declarations(access: str, operands: str, declared: str) -> Iterator[str]:
+    lists = {
+        "ints": ("Vec[i64]", "(Vec i64)", "i64"),
+        "operands": (operands, f"(Vec {access})", access),
+    }
+    for sort, definition, _ in lists.values():
+        if f"(sort {sort} " not in declared:
+            yield f"(sort {sort} {definition})"
+    for operator in OPERATORS.values():
+        if f"(constructor {constructor(operator)} " not in declared:
+            inputs = _inputs(operator, access, operands)
+            yield f"(constructor {constructor(operator)} ({' '.join(inputs)}) {access})"
+    for relation, columns_of in FACTS.items():
+        if f"(relation {relation} " not in declared:
+            yield f"(relation {relation} ({columns_of.format(access)}))"
+
+    yield f"(ruleset {RULESET})"
+    yield f"(function load_node (i64) {access} :no-merge)"
+    yield "(relation load_text (i64 String))"
+    yield "(relation load_type (i64 i64 i64 i64))"
+    yield "(relation load_root (i64))"
+    yield _rule("(load_root n) (= x (load_node n))", "(root x)")
+    for name, (sort, _, entry) in lists.items():
+        yield f"(function load_{name} (i64) {sort} :no-merge)"
+        yield f"(set (load_{name} 0) (vec-empty))"
+        yield f"(relation load_{name}_push (i64 i64 i64))"
+        value = "entry" if entry == "i64" else "(load_node entry)"
+        yield _rule(
+            f"(load_{name}_push number rest entry) (= v (load_{name} rest)) (= e {value})",
+            f"(set (load_{name} number) (vec-push v e))",
+        )
+    yield _rule(
+        "(load_type n o i d) (= x (load_node n)) (= vo (load_ints o)) (= vi (load_ints i)) "
+        "(load_text d dt)",
+        "(set (Access.outer x) vo) (set (Access.item x) vi) (set (Access.dtype x) dt)",
+    )
+    for operator in OPERATORS.values():
+        columns, facts, arguments = ["n"], [], []
+        for i, sort in enumerate(_inputs(operator, access, operands)):
+            columns.append(f"c{i}")
+            arguments.append(f"v{i}")
+            if sort == access:
+                facts.append(f"(= v{i} (load_node c{i}))")
+            elif sort == "String":
+                facts.append(f"(load_text c{i} v{i})")
+            elif sort == "i64":
+                arguments[-1] = f"c{i}"
+            else:
+                facts.append(f"(= v{i} (load_{'ints' if sort == 'Vec[i64]' else 'operands'} c{i}))")
+        yield f"(relation load_{operator.name} ({' '.join(['i64'] * len(columns))}))"
+        yield _rule(
+            f"(load_{operator.name} {' '.join(columns)}) {' '.join(facts)}",
+            f"(set (load_node n) ({constructor(operator)} {' '.join(arguments)}))",
+        )
+
+
+def _inputs(operator: Operator, access: str, operands: str) -> list[str]:
+    children = [operands] if operator.arity is None else [access] * operator.arity
+    return children + [SORTS[a.kind] for a in operator.attributes]
+
+
+def _rule(query: str, actions: str) -> str:
+    return f"(rule ({query}) ({actions}) :ruleset {RULESET})"
+
+
+class Tables:
+    """The rows to load; ``numbers`` gives each term its number."""
+
+    def __init__(self, roots: Sequence[Term], state_types: bool = True) -> None:
+        self._rows: dict[str, list[tuple[int, ...]]] = {}
+        self._texts: dict[str, int] = {}
+        self._lists: dict[tuple[str, tuple[int, ...]], int] = {}
+        self.numbers: dict[Term, int] = {}
+        for number, term in enumerate(topological_order(roots)):
+            self.numbers[term] = number
+            children = tuple(self.numbers[child] for child in term.children)
+            if term.operator.arity is None:
+                children = (self._list("operands", children),)
+            attributes = (
+                self._attribute(a.kind, v)
+                for a, v in zip(term.operator.attributes, encode(term), strict=True)
+            )
+            self._add(f"load_{term.op}", number, *children, *attributes)
+            if state_types:
+                outer, item = self._list("ints", term.outer), self._list("ints", term.item)
+                self._add("load_type", number, outer, item, self._text(term.dtype))
+        for root in roots:
+            self._add("load_root", self.numbers[root])
+
+    def _add(self, table: str, *row: int) -> None:
+        self._rows.setdefault(table, []).append(row)
+
+    def _attribute(self, kind: Kind, value: Any) -> int:
+        if kind is Kind.INTS:
+            return self._list("ints", value)
+        return int(value) if kind is Kind.INT else self._text(value)
+
+    def _text(self, text: str) -> int:
+        return self._texts.setdefault(text, len(self._texts))
+
+    def _list(self, name: str, entries: tuple[int, ...]) -> int:
+        number = 0
+        for length in range(1, len(entries) + 1):
+            key = name, entries[:length]
+            known = self._lists.get(key)
+            if known is None:
+                known = self._lists[key] = len(self._lists) + 1
+                self._add(f"load_{name}_push", known, number, entries[length - 1])
+            number = known
+        return number
+
+    def load(self, egraph: bindings.EGraph) -> None:
+        """Puts everything into ``egraph``, whose program has the :func:`declarations`."""
+        safe = [(n, text) for text, n in self._texts.items() if _SAFE.fullmatch(text)]
+        with tempfile.TemporaryDirectory(prefix="glenside-") as folder:
+            commands = []
+            tables: dict[str, list[Any]] = {**self._rows, "load_text": safe}
+            for relation, function, value in function_facts():
+                tables.setdefault(relation, []).append((function, value))
+            for name, rows in tables.items():
+                file = Path(folder, name)
+                lines = ("\t".join(map(str, row)) for row in rows)
+                file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+                commands.append(bindings.Input(_SPAN, name, str(file)))
+            egraph.run_program(*commands)
+        # The files have no way to quote what is not safe.
+        unsafe = [(n, text) for text, n in self._texts.items() if not _SAFE.fullmatch(text)]
+        egraph.run_program(*(_text_fact(number, text) for number, text in unsafe))
+        egraph.parse_and_run_program(f"(run-schedule (saturate (run {RULESET})))")
+
+
+def _text_fact(number: int, text: str) -> bindings.ActionCommand:
+    literals = bindings.Int(number), bindings.String(text)
+    fact = bindings.Call(_SPAN, "load_text", [bindings.Lit(_SPAN, each) for each in literals])
+    return bindings.ActionCommand(bindings.Expr_(_SPAN, fact))

@@ -1,0 +1,57 @@
+"""From rules in egglog's Python to the commands that declare them in an e-graph.
+
+Declaring rules through egglog's Python costs more than running them, so it is done once for each
+combination of rule sets; afterwards the parsed program is sent as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import egglog
+from egglog import bindings
+
+from glenside.rewrites import loading
+from glenside.rewrites.ruleset import Rule
+from glenside.rewrites.types import type_rules
+from glenside.rewrites.vocabulary import Access
+
+TYPES = "types"
+
+
+@dataclass(frozen=True)
+class Program:
+    """Commands that declare everything, and the egglog ruleset in which each rule stands."""
+
+    commands: tuple[Any, ...]
+    rulesets: dict[Rule, str]
+    types: str
+    """The ruleset of the type analyses."""
+
+
+@functools.lru_cache(maxsize=64)
+def program_for(rules: tuple[Rule, ...]) -> Program:
+    """The program with these rules, the type analyses and the means to load terms."""
+    # Each rule has a ruleset of its own: steps are short, and who broke a type is known at once.
+    local = {rule: f"rule_{number}" for number, rule in enumerate(dict.fromkeys(rules))}
+    rulesets = [egglog.ruleset(*rule.cases, name=name) for rule, name in local.items()]
+    text = _text(egglog.ruleset(*type_rules(), name=TYPES), *rulesets)
+    access = f"{Access.__module__}.{Access.__name__}"
+    text += loading.declarations(access, f"Vec[{access}]", text)
+    commands = bindings.EGraph().parse_program(text)
+    # egglog prefixes what it names with the module that does so.
+    return Program(
+        tuple(commands),
+        {rule: f"{__name__}.{name}" for rule, name in local.items()},
+        f"{__name__}.{TYPES}",
+    )
+
+
+def _text(*rulesets: egglog.Ruleset) -> str:
+    egraph = egglog.EGraph(save_egglog_string=True)
+    for ruleset in rulesets:
+        egraph.run(ruleset)
+    lines = egraph.as_egglog_string.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("(run-schedule"))

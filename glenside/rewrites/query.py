@@ -1,0 +1,163 @@
+"""Looking things up in a frozen e-graph: terms, and patterns with variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from glenside.errors import TextError
+from glenside.language.operators import OPERATORS, Attribute, Kind, Operator
+from glenside.language.syntax import read_expressions
+from glenside.language.term import Term, topological_order
+from glenside.rewrites.frozen import ENode, FrozenEGraph
+
+Binding = dict[str, Any]
+"""What the variables of a pattern stand for: a class number, or an attribute value."""
+
+
+def contains(egraph: FrozenEGraph, term: Term) -> int | None:
+    """The class that holds ``term``, or None."""
+    return contains_all(egraph, [term])[term]
+
+
+def contains_all(egraph: FrozenEGraph, terms: Iterable[Term]) -> dict[Term, int | None]:
+    """The class of each term and of all below them, or None."""
+    index = {_key(node): number for number, nodes in enumerate(egraph.classes) for node in nodes}
+    found: dict[Term, int | None] = {}
+    for term in topological_order(terms):
+        children = tuple(found[child] for child in term.children)
+        found[term] = (
+            None if None in children else index.get((term.op, repr(term.values), children))  # type: ignore[arg-type]
+        )
+    return found
+
+
+def _key(node: ENode) -> tuple[str, str, tuple[int, ...]]:
+    return node.op, repr(node.values), node.children
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A term with variables ``?x`` in place of operands or attributes.
+
+    It is written in the language's text form: ``(reshape ?o ?i (compute dot ?x))``. The same
+    variable stands for the same everywhere. Options that are not written match any value.
+    """
+
+    root: Any
+
+    @staticmethod
+    def parse(text: str) -> Pattern:
+        """:raises TextError: the text is not one pattern."""
+        expressions = read_expressions(text)
+        if len(expressions) != 1:
+            raise TextError(f"one pattern was expected, got {len(expressions)}")
+        return Pattern(_compile(expressions[0]))
+
+
+@dataclass(frozen=True)
+class _Variable:
+    name: str
+
+
+@dataclass(frozen=True)
+class _Node:
+    op: str
+    attributes: tuple[tuple[int, Any], ...]
+    """Position among the attributes, and the value or variable."""
+    children: tuple[Any, ...]
+
+
+def _compile(expression: Any) -> _Node | _Variable:
+    if isinstance(expression, str) and expression.startswith("?"):
+        return _Variable(expression)
+    if not isinstance(expression, list) or not expression:
+        raise TextError(f"{expression!r} is neither a term nor a variable such as ?x")
+    operator = OPERATORS.get(str(expression[0]).replace("-", "_"))
+    if operator is None:
+        raise TextError(f"no operator is called {expression[0]!r}")
+    attributes: list[tuple[int, Any]] = []
+    rest = list(expression[1:])
+    for position, attribute in enumerate(operator.attributes):
+        option = f":{attribute.name}"
+        if attribute.optional and option in rest:
+            at = rest.index(option)
+            attributes.append((position, _attribute(attribute, rest[at + 1], operator)))
+            del rest[at : at + 2]
+    required = [(i, a) for i, a in enumerate(operator.attributes) if not a.optional]
+    if len(rest) < len(required):
+        raise TextError(f"{expression[0]}: an attribute is missing")
+    for (position, attribute), word in zip(required, rest, strict=False):
+        attributes.append((position, _attribute(attribute, word, operator)))
+    children = tuple(map(_compile, rest[len(required) :]))
+    return _Node(operator.name, tuple(attributes), children)
+
+
+def _attribute(attribute: Attribute, word: Any, operator: Operator) -> Any:
+    if isinstance(word, str) and word.startswith("?"):
+        return _Variable(word)
+    try:
+        if attribute.kind is Kind.INTS:
+            return tuple(map(int, word))
+        if attribute.kind is Kind.INT:
+            return int(word)
+        if attribute.kind in (Kind.NUMBER, Kind.FILL) and word not in ("zero", "lowest"):
+            return float(word)
+        return str(word)
+    except (TypeError, ValueError):
+        raise TextError(
+            f"{operator.spelling}: {attribute.name} must be {attribute.kind.value}, got {word!r}"
+        ) from None
+
+
+def matches(
+    egraph: FrozenEGraph, pattern: str | Pattern, classes: Iterable[int] | None = None
+) -> Iterator[tuple[int, Binding]]:
+    """Every way ``pattern`` matches: the class, and what the variables stand for.
+
+    :param classes: where to look; everywhere by default.
+    """
+    root = (Pattern.parse(pattern) if isinstance(pattern, str) else pattern).root
+    for number in range(len(egraph.classes)) if classes is None else classes:
+        for binding in _match(egraph, root, number, {}):
+            yield number, binding
+
+
+def _match(
+    egraph: FrozenEGraph, pattern: Any, number: int, bound: Mapping[str, Any]
+) -> Iterator[Binding]:
+    # As deep as the pattern, which a person wrote: recursion is safe here.
+    if isinstance(pattern, _Variable):
+        if bound.get(pattern.name, number) == number:
+            yield {**bound, pattern.name: number}
+        return
+    for node in egraph.classes[number]:
+        if node.op != pattern.op or len(node.children) != len(pattern.children):
+            continue
+        here = _match_attributes(pattern.attributes, node.values, bound)
+        if here is not None:
+            yield from _match_children(egraph, pattern.children, node.children, here)
+
+
+def _match_attributes(
+    wanted: Sequence[tuple[int, Any]], values: Sequence[Any], bound: Mapping[str, Any]
+) -> Binding | None:
+    result = dict(bound)
+    for position, value in wanted:
+        if isinstance(value, _Variable):
+            if result.setdefault(value.name, values[position]) != values[position]:
+                return None
+        elif value != values[position]:
+            return None
+    return result
+
+
+def _match_children(
+    egraph: FrozenEGraph, patterns: Sequence[Any], children: Sequence[int], bound: Binding
+) -> Iterator[Binding]:
+    if not patterns:
+        yield bound
+        return
+    for binding in _match(egraph, patterns[0], children[0], bound):
+        yield from _match_children(egraph, patterns[1:], children[1:], binding)

@@ -1,0 +1,125 @@
+"""Rules by name, gathered in families.
+
+A family is one file of this package: it defines rules with :func:`rewrite_rule`, gathers them in
+:class:`RuleSet` and is named in :data:`FAMILIES`. Rules of a user's own are written likewise and
+need no registration.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from egglog import RewriteOrRule
+
+from glenside.errors import GlensideError
+
+FAMILIES = ("im2col", "layout", "tensorize")
+"""Modules of this package that define rules."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A named rewrite rule: one egglog rule for each of its cases.
+
+    ``exact`` says that it only moves data, so that both sides hold the same bits; the others
+    (*reassociating*) change the order in which numbers are added.
+    """
+
+    name: str
+    cases: tuple[RewriteOrRule, ...]
+    exact: bool
+
+    @property
+    def base_name(self) -> str:
+        """The name without parameters."""
+        return self.name.partition("(")[0]
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    """Rules that belong together."""
+
+    name: str
+    rules: tuple[Rule, ...]
+    stage: int = field(default=0, kw_only=True)
+    """Stages run one after the other, each to its fixed point."""
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self.rules)
+
+    def only(self, *names: str) -> RuleSet:
+        """The rules of these names; raises :class:`GlensideError` for one that is not here."""
+        return self._where(names, True)
+
+    def without(self, *names: str) -> RuleSet:
+        """All rules but those of these names; raises :class:`GlensideError` likewise."""
+        return self._where(names, False)
+
+    def _where(self, names: Iterable[str], wanted: bool) -> RuleSet:
+        present = {rule.name for rule in self.rules} | {rule.base_name for rule in self.rules}
+        for name in names:
+            if name not in present:
+                known = ", ".join(sorted(present))
+                raise GlensideError(f"rule set {self.name} has no rule {name!r}, it has {known}")
+        chosen = [r for r in self.rules if (r.name in names or r.base_name in names) == wanted]
+        return RuleSet(self.name, tuple(chosen), stage=self.stage)
+
+
+Cases = Callable[..., Iterable[RewriteOrRule]]
+_MAKERS: dict[str, Callable[..., Rule]] = {}
+
+
+def rewrite_rule(name: str, *, exact: bool) -> Callable[[Cases], Callable[..., Rule]]:
+    """Turns a function that yields the cases of a rule into one that makes the :class:`Rule`.
+
+    The function's parameters become part of the rule's name: ``systolic-blocked(16,16)``. Made
+    with the same parameters it is the same object.
+    """
+
+    def define(cases: Cases) -> Callable[..., Rule]:
+        @functools.cache
+        def make(*args: object, **options: object) -> Rule:
+            shown = [*map(str, args), *(f"{key}={value}" for key, value in options.items())]
+            full_name = f"{name}({','.join(shown)})" if shown else name
+            return Rule(full_name, tuple(cases(*args, **options)), exact)
+
+        make.__doc__ = cases.__doc__
+        _MAKERS[name] = make
+        return make
+
+    return define
+
+
+def rule_named(name: str) -> RuleSet:
+    """A rule set of one rule, by the rule's name and parameters.
+
+    >>> rule_named("systolic-blocked(16,16)")
+
+    :raises GlensideError: no rule has that name, or it takes other parameters.
+    """
+    for family in FAMILIES:
+        importlib.import_module(f"glenside.rewrites.{family}")
+    match = re.fullmatch(r"([\w-]+)(?:\((.*)\))?", name)
+    if match is None or match[1] not in _MAKERS:
+        raise GlensideError(f"no rule is called {name!r}; there are {', '.join(sorted(_MAKERS))}")
+    args: list[object] = []
+    options: dict[str, object] = {}
+    for word in filter(None, (match[2] or "").split(",")):
+        key, equals, value = word.strip().rpartition("=")
+        if equals:
+            options[key.replace("-", "_")] = _parameter(value)
+        else:
+            args.append(_parameter(value))
+    try:
+        rule = _MAKERS[match[1]](*args, **options)
+    except TypeError as problem:
+        raise GlensideError(f"rule {name!r} takes other parameters: {problem}") from None
+    return RuleSet(rule.name, (rule,))
+
+
+def _parameter(word: str) -> int | str:
+    return int(word) if re.fullmatch(r"-?\d+", word) else word

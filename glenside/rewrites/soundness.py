@@ -1,0 +1,88 @@
+"""Finds out by computing whether rules are sound: whether both sides of a rule are equal.
+
+Every class of a saturated e-graph is given one value, that of its least term, and every node is
+computed from the values of its operands. If each gives the value of its class, then all programs
+the e-graph holds compute the same, however many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from glenside.errors import UnsoundRewrite
+from glenside.language.interpreter import evaluate
+from glenside.language.operators import OPERATORS
+from glenside.language.term import Term
+from glenside.rewrites.frozen import ENode, FrozenEGraph
+from glenside.rewrites.ruleset import RuleSet
+from glenside.rewrites.saturation import Saturation, saturate
+
+Array = np.ndarray[Any, Any]
+
+
+def evaluate_classes(egraph: FrozenEGraph, env: Mapping[str, Array]) -> list[Array]:
+    """The value of each class; small programs only, since nothing is freed or contracted.
+
+    :param env: arrays of the tensors by name.
+    :raises UnsoundRewrite: two nodes of a class have different values.
+    """
+    values: list[Array] = []
+    for number, nodes in enumerate(egraph.classes):
+        # Classes are numbered so that the least term of each is over earlier ones.
+        least = next(node for node in nodes if all(child < number for child in node.children))
+        values.append(_evaluate(egraph, least, values, env))
+    for number, nodes in enumerate(egraph.classes):
+        for node in nodes:
+            found = _evaluate(egraph, node, values, env)
+            if not same(found, values[number]):
+                raise UnsoundRewrite(
+                    f"one class holds {_show(node)} = {_brief(found)} and "
+                    f"{_show(nodes[0])} = {_brief(values[number])}"
+                )
+    return values
+
+
+def _evaluate(
+    egraph: FrozenEGraph, node: ENode, values: Sequence[Array], env: Mapping[str, Array]
+) -> Array:
+    if node.op == "tensor":
+        return evaluate([node.term(())], env)[0]
+    types = tuple(egraph.types[child] for child in node.children)
+    arrays = [values[child] for child in node.children]
+    return OPERATORS[node.op].evaluate(arrays, types, node.attributes())
+
+
+def same(a: Array, b: Array) -> bool:
+    """Same shape, dtype and elements, nan being itself."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    return np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+
+
+def _show(node: ENode) -> str:
+    return f"({' '.join(map(str, (node.op, *node.values)))} ...)"
+
+
+def _brief(array: Array) -> str:
+    return np.array2string(array, threshold=6, edgeitems=2).replace("\n", " ")
+
+
+def check_program(
+    roots: Sequence[Term], rules: Sequence[RuleSet], env: Mapping[str, Array], **limits: Any
+) -> Saturation:
+    """Saturates one program and computes all that was found.
+
+    :param limits: as of :func:`~glenside.rewrites.saturation.saturate`.
+    :raises UnsoundRewrite: something was found that does not compute the same.
+    """
+    result = saturate(roots, rules, **limits)
+    values = evaluate_classes(result.egraph, env)
+    for root, number, expected in zip(
+        roots, result.egraph.roots, evaluate(list(roots), env), strict=True
+    ):
+        if not same(values[number], expected):
+            raise UnsoundRewrite(f"{root!r} is {_brief(expected)}, its class is {_brief(values[number])}")
+    return result

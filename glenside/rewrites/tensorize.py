@@ -1,0 +1,69 @@
+"""Rules that give matrix products to accelerator units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from egglog import RewriteOrRule, String, StringLike, Vec, eq, i64, rule, union, var, vars_
+
+from glenside.rewrites.im2col import excess_axes
+from glenside.rewrites.ruleset import RuleSet, rewrite_rule
+from glenside.rewrites.types import typed
+from glenside.rewrites.vocabulary import Access, ints
+
+SYSTOLIC_ARRAY = "systolic-array"
+
+
+@rewrite_rule("systolic", exact=False)
+def systolic(rows: int | None = None, columns: int | None = None) -> Iterator[RewriteOrRule]:
+    """``dot(X × Y) -> systolic-array (K N) X (Y^(1 0))@0`` for matrices, of any size K, N.
+
+    With ``rows`` and ``columns`` only products of that very size match.
+    """
+    x, y, whole = vars_("x y whole", Access)
+    s, t, s2 = vars_("s t s2", Vec[i64])
+    dtype = var("dtype", String)
+    size = () if rows is None else (eq(t).to(ints(rows)), eq(s2).to(ints(columns)))
+    invocation = Access.call(
+        Vec(x, y.transpose(ints(1, 0)).access(0)), SYSTOLIC_ARRAY, ints(t[0], s2[0])
+    )
+    yield rule(
+        eq(whole).to(x.cart_prod(y, 0).compute("dot", dtype)),
+        eq(dtype).to(x.dtype),
+        eq(s).to(x.outer),
+        eq(t).to(x.item),
+        eq(s2).to(y.outer),
+        s.length() <= 1,
+        eq(t.length()).to(i64(1)),
+        eq(s2.length()).to(i64(1)),
+        t[0] >= 1,
+        s2[0] >= 1,
+        *size,
+    ).then(*typed(invocation, s.append(s2), ints(), dtype), union(whole).with_(invocation))
+
+
+@rewrite_rule("systolic-blocked", exact=False)
+def systolic_blocked(rows: int, columns: int) -> Iterator[RewriteOrRule]:
+    """``dot(X × Y) -> blocked systolic-array (rows columns) X Y`` for matrices of any size."""
+    return blocked_product(SYSTOLIC_ARRAY, (rows, columns))
+
+
+def blocked_product(unit: StringLike, parameters: tuple[int, ...]) -> Iterator[RewriteOrRule]:
+    """Cases of a rule that gives every product of matrices to ``unit``, a batch included."""
+    x, y, whole = vars_("x y whole", Access)
+    s, t, s2 = vars_("s t s2", Vec[i64])
+    dtype = var("dtype", String)
+    g = var("g", i64)
+    yield rule(
+        eq(whole).to(x.cart_prod(y, g).compute("dot", dtype)),
+        eq(s).to(x.outer),
+        eq(t).to(x.item),
+        eq(s2).to(y.outer),
+        eq(excess_axes(s, t, g)).to(i64(0)),
+        eq(excess_axes(s2, t, g)).to(i64(0)),
+    ).then(union(whole).with_(x.blocked(y, unit, ints(*parameters), g, dtype)))
+
+
+def systolic_rules(rows: int, columns: int) -> RuleSet:
+    """What a systolic array of this size needs to be found."""
+    return RuleSet(f"systolic-array:{rows}x{columns}", (systolic_blocked(rows, columns),))

@@ -1,0 +1,77 @@
+"""The shared cases of how Relay operators become access patterns."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glenside.frontends.relay import import_relay
+from glenside.frontends.relay.operators import OPERATORS
+from glenside.frontends.relay.signature import Terms
+from glenside.language import evaluate, map_terms, parse, rebuild
+from glenside.language.syntax import read_expressions
+
+GIVEN = os.environ.get("GLENSIDE_CASES")
+FILE = Path(GIVEN) if GIVEN else Path(__file__).parents[4] / "shared" / "cases" / "glenside.json"
+CASES = json.loads(FILE.read_text())["cases"] if FILE.exists() else []
+RELAY = [case for case in CASES if case["family"] == "relay"]
+if not RELAY:
+    reason = f"no cases in {FILE} (GLENSIDE_CASES names the file)"
+    RELAY = [pytest.param(None, marks=pytest.mark.skip(reason=reason))]
+
+# The same values in another form, on purpose: depthwise convolution is one product whose group
+# axis is shared instead of one branch a channel, and flattening stays among the outer axes.
+OTHER_FORM = {"lower-conv2d-depthwise", "lower-batch-flatten"}
+
+
+def relay_text(case):
+    """The case's call as Relay text."""
+    word, name, (_, *attributes), *operands = read_expressions(case["term"])[0]
+    assert word == "relay"
+    parameters = ", ".join(
+        f"%{tensor}: Tensor[({', '.join(map(str, shape))}), float32]"
+        for tensor, shape in case["inputs"].items()
+    )
+    arguments = [f"%{tensor}" for _, tensor in operands]
+    if OPERATORS[name].operands[0] == Terms:
+        arguments = [f"({', '.join(arguments)})"]
+    for attribute, *values in attributes:
+        scalar = OPERATORS[name].kinds[attribute] in (int, float)
+        listed = values[0] if scalar else f"[{', '.join(values)}]"
+        arguments.append(f"{attribute}={listed}")
+    return f"def @main({parameters}) {{ {name}({', '.join(arguments)}) }}"
+
+
+def without_idle_accesses(root):
+    """The term without ``access`` that changes nothing, at the root without any."""
+
+    def change(term, children):
+        idle = term.op == "access" and term["split"] == children[0].type.split
+        return children[0] if idle else rebuild(term, children)
+
+    term = map_terms([root], change)[root]
+    while term.op == "access":
+        term = term.children[0]
+    return term
+
+
+@pytest.mark.parametrize("case", RELAY, ids=lambda case: case["name"])
+def test_lowering(case):
+    missing = {"hlscnn-conv2d"}.intersection(case["rules"])
+    if missing:
+        pytest.skip(f"rule {missing.pop()} belongs to the accelerators")
+    (root,) = import_relay(relay_text(case)).roots
+    shape = case["expect"]["shape"]
+    assert (root.outer, root.item) == (tuple(shape["outer"]), tuple(shape["item"]))
+    rng = np.random.default_rng(0)
+    arrays = {
+        name: rng.integers(-4, 5, shape).astype("float32") for name, shape in case["inputs"].items()
+    }
+    for text in case["expect"]["equals"]:
+        wanted = parse(text, inputs=case["inputs"])
+        got, value = evaluate([root, wanted], arrays)
+        np.testing.assert_array_equal(got, value)
+        if case["name"] not in OTHER_FORM:
+            assert without_idle_accesses(root) is without_idle_accesses(wanted)

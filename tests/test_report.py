@@ -1,0 +1,76 @@
+"""What a run tells, as a table and as JSON."""
+
+import json
+
+from glenside.language import builders as b
+from glenside.report import Report, RuleUse, Seconds, count_host_ops, count_offloads
+
+REPORT = Report(
+    model="net",
+    target="systolic-array:16x16",
+    operators=7,
+    offloads={"systolic-array": 2},
+    host_ops={"NonZero": 1},
+    stop_reason="saturated",
+    iterations=4,
+    nodes=1234,
+    classes=56,
+    seconds=Seconds(0.1, 0.2, 0.3, 0.4),
+    cost_model="maximise-offload",
+    cost_before=(100.0, 0.0),
+    cost_after=(10.0, 2.0),
+    extractor="greedy-dag",
+    rules=(RuleUse("systolic", 2), RuleUse("merge-reshapes", 0)),
+    max_rel_error=1.5e-6,
+)
+
+
+def test_json_holds_the_documented_keys_and_reads_back():
+    data = json.loads(json.dumps(REPORT.to_json()))
+    documented = {
+        "model", "target", "operators", "offloads", "host_ops", "stop_reason", "iterations",
+        "nodes", "classes", "seconds", "cost", "max_rel_error",
+    }  # fmt: skip
+    assert documented <= data.keys()
+    assert data["seconds"] == {"import": 0.1, "saturate": 0.2, "extract": 0.3, "compile": 0.4}
+    assert data["cost"] == {"before": [100.0, 0.0], "after": [10.0, 2.0]}
+    assert Report.from_json(data) == REPORT
+
+
+def test_a_cost_of_one_part_is_a_number():
+    import dataclasses
+
+    simple = dataclasses.replace(REPORT, cost_before=(2.0,), cost_after=(1.0,))
+    assert simple.to_json()["cost"] == {"before": 2.0, "after": 1.0}
+    assert Report.from_json(simple.to_json()) == simple
+
+
+def test_the_table_names_what_happened():
+    shown = str(REPORT)
+    for words in (
+        "net on systolic-array:16x16",
+        "systolic-array 2",
+        "NonZero 1",
+        "saturated after 4 iterations: 1,234 e-nodes in 56 classes",
+        "systolic 2",
+        "100 / 0 before, 10 / 2 after, by greedy-dag",
+        "1.5e-06",
+    ):
+        assert words in shown
+    assert "merge-reshapes" not in shown, "rules that never matched are left out"
+
+
+def test_offloads_count_calls_before_tiles_are_expanded():
+    x = b.access(b.tensor("x", (40, 50)), 1)
+    w = b.access(b.tensor("w", (60, 50)), 1)
+    product = b.blocked("systolic-array", (16, 16), x, w)
+    assert count_offloads([x, w, product]) == {"systolic-array": 1}
+
+
+def test_a_host_operator_with_two_outputs_counts_once():
+    x = b.tensor("x", (4,))
+    outputs = [
+        b.host_op("TopK", [x], (2,), "float32", version=11, output=0),
+        b.host_op("TopK", [x], (2,), "int64", version=11, output=1),
+    ]
+    assert count_host_ops(outputs) == {"TopK": 1}
