@@ -40,7 +40,7 @@ class Unsupported:
 
 
 class UnsupportedOperator(ModelError):
-    """A model uses operators without a meaning here; every such node is listed, not the first only."""
+    """A model uses operators without a meaning here; all such nodes are listed."""
 
     def __init__(self, nodes: Sequence[Unsupported]) -> None:
         self.nodes = tuple(nodes)

@@ -104,7 +104,12 @@ def optimize(
     outputs = dict(zip(imported.outputs, extracted.terms, strict=True))
     program = Program(imported.name, imported.inputs, outputs, executable, report)
     if check:
-        error = checking.check(program, imported, progress=progress)
+        names = {
+            term: imported.names[original]
+            for original, number in explored.term_classes.items()
+            if original in imported.names and (term := extracted.classes.get(number)) is not None
+        }
+        error = checking.check(program, imported, names or imported.names, progress=progress)
         program.report = program.report.checked(error)
     return program
 

@@ -20,6 +20,8 @@ _FORMAT = 1
 _MANIFEST = "program.json"
 _TEXT = "program.glenside"
 _CODE = "code"
+_SOURCE = "source.txt"
+_TIR = "tir.json"
 
 
 class Program:
@@ -36,7 +38,7 @@ class Program:
         outputs: Mapping[str, Term] | tuple[str, ...],
         executable: Executable,
         report: Report,
-        text: str | None = None,
+        saved: Path | None = None,
     ) -> None:
         self.name = name
         self.inputs = dict(inputs)
@@ -44,7 +46,7 @@ class Program:
         self.output_names = tuple(outputs)
         self.report = report
         self._executable = executable
-        self._text = text
+        self._saved = saved
         self._terms = tuple(outputs.values()) if isinstance(outputs, Mapping) else None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Array | tuple[Array, ...]:
@@ -85,8 +87,7 @@ class Program:
     def terms(self) -> tuple[Term, ...]:
         """The extracted program: one term for each output."""
         if self._terms is None:
-            assert self._text is not None
-            self._terms = tuple(parse_all(self._text))
+            self._terms = tuple(parse_all(self.text))
         return self._terms
 
     @property
@@ -99,16 +100,24 @@ class Program:
     @property
     def text(self) -> str:
         """The extracted program in the text form."""
-        return self._text if self._text is not None else to_text(*self.terms)
+        if self._saved is not None:
+            return (self._saved / _TEXT).read_text().strip()
+        return to_text(*self.terms)
 
     @property
     def tir(self) -> Any:
-        """The TVM IRModule of its kernels."""
+        """The TVM IRModule of its kernels (needs TVM's compiler library)."""
+        if self._saved is not None:
+            import tvm
+
+            return tvm.ir.load_json((self._saved / _TIR).read_text())
         return self._executable.module
 
     @property
     def source(self) -> str:
         """The generated code of its kernels."""
+        if self._saved is not None:
+            return (self._saved / _SOURCE).read_text()
         return self._executable.source
 
     def trace(self, *args: Any, **kwargs: Any) -> dict[Term, Array]:
@@ -119,16 +128,19 @@ class Program:
         """Writes the program to a directory (made when missing) that :func:`load` reads.
 
         It then runs without egglog, onnx and the TVM compiler: ``program.json`` holds inputs,
-        outputs and the report, ``program.glenside`` the term, ``code/`` the compiled kernels,
-        their source and the parameters.
+        outputs and the report, ``program.glenside`` the term, ``source.txt`` and ``tir.json`` the
+        kernels to look at, ``code/`` the compiled kernels and the parameters.
         """
         folder = Path(directory)
+        text, source, tir = self.text, self.source, self.tir
         try:
             (folder / _CODE).mkdir(parents=True, exist_ok=True)
+            self._executable.save(str(folder / _CODE))
+            (folder / _TEXT).write_text(text + "\n")
+            (folder / _SOURCE).write_text(source)
+            (folder / _TIR).write_text(_tir_json(tir))
         except OSError as problem:
             raise GlensideError(f"cannot save to {folder}: {problem.strerror}") from problem
-        self._executable.save(str(folder / _CODE))
-        (folder / _TEXT).write_text(self.text + "\n")
         manifest = {
             "format": _FORMAT,
             "name": self.name,
@@ -143,6 +155,12 @@ class Program:
         return f"<Program {self.name} for {self.report.target}: {self._takes()}>"
 
 
+def _tir_json(module: Any) -> str:
+    import tvm
+
+    return str(tvm.ir.save_json(module))
+
+
 def load(directory: str | Path) -> Program:
     """The program that :meth:`Program.save` wrote.
 
@@ -153,7 +171,6 @@ def load(directory: str | Path) -> Program:
     folder = Path(directory)
     try:
         manifest = json.loads((folder / _MANIFEST).read_text())
-        text = (folder / _TEXT).read_text()
     except (OSError, ValueError) as problem:
         raise GlensideError(f"{folder} holds no saved program: {problem}") from problem
     if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
@@ -168,7 +185,7 @@ def load(directory: str | Path) -> Program:
         tuple(manifest["outputs"]),
         launch.load(str(folder / _CODE)),
         Report.from_json(manifest["report"]),
-        text.strip(),
+        folder,
     )
 
 

@@ -13,7 +13,7 @@ LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
 def small_network(batch: int | str = 1) -> onnx.ModelProto:
-    """Conv (2 groups), Relu, GlobalAveragePool, Flatten, Gemm: image (batch, 4, 9, 7) -> (batch, 5)."""
+    """Conv (2 groups), Relu, pool, Gemm: image (batch, 4, 9, 7) -> scores (batch, 5)."""
     rng = np.random.default_rng(7)
 
     def weight(name: str, *shape: int) -> onnx.TensorProto:

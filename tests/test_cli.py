@@ -10,6 +10,7 @@ import time
 import numpy as np
 import onnx
 import pytest
+
 from tests.models import LIGHT, onnxruntime_answers, small_network
 
 IMAGE = np.random.default_rng(0).standard_normal((1, 4, 9, 7)).astype("float32")
@@ -37,7 +38,7 @@ def test_optimize_prints_one_json_object(model):
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["target"] == "systolic-array:16x16"
-    assert report["model"] == "small_network"
+    assert report["model"] == "net"
     assert report["operators"] == 5
     assert report["offloads"] == {"systolic-array": 2}
     assert report["host_ops"] == {}

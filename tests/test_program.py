@@ -5,11 +5,11 @@ import sys
 
 import numpy as np
 import pytest
-from tests.models import onnxruntime_answers, small_network, two_outputs
 
 import glenside
 from glenside.errors import GlensideError
 from glenside.language import parse
+from tests.models import onnxruntime_answers, small_network, two_outputs
 
 IMAGE = np.random.default_rng(0).standard_normal((1, 4, 9, 7)).astype("float32")
 

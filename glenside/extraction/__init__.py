@@ -18,7 +18,7 @@ from glenside.extraction.cost import (
     find_cost_model,
 )
 from glenside.extraction.dag import greedy_dag
-from glenside.extraction.problem import build_terms, pose
+from glenside.extraction.problem import build_classes, pose
 from glenside.language.term import Term
 from glenside.rewrites.frozen import FrozenEGraph
 
@@ -46,13 +46,15 @@ class Extraction:
 
     ``terms`` stand in the order of the e-graph's roots, ``cost`` is their DAG cost, ``extractor``
     says who found them (``original``: nothing cheaper than the given program was found), ``tried``
-    holds the cost of every answer that was compared, by who found it.
+    holds the cost of every answer that was compared, by who found it. ``classes`` gives the term
+    picked for each e-class that the program uses; it is empty when the answer is the original.
     """
 
     terms: list[Term]
     cost: Cost
     extractor: str
     tried: Mapping[str, Cost] = field(default_factory=dict)
+    classes: Mapping[int, Term] = field(default_factory=dict, compare=False)
 
     @property
     def original_cost(self) -> Cost:
@@ -83,6 +85,7 @@ def extract(
         known = ", ".join(EXTRACTORS)
         raise ExtractionError(f"unknown extractor {extractor!r}: the extractors are {known}")
     answers: dict[str, list[Term]] = {}
+    classes: dict[str, dict[int, Term]] = {}
     if original is not None:
         _check_original(egraph, original)
         # In front, since the first of equals is the answer: no change without a gain.
@@ -90,12 +93,14 @@ def extract(
     problem = pose(egraph, cost_model)
     trees = bottom_up(problem)
     if extractor != "greedy-dag":
-        answers["bottom-up"] = build_terms(problem, trees)
+        classes["bottom-up"] = build_classes(problem, trees)
     if extractor != "bottom-up":
-        answers["greedy-dag"] = build_terms(problem, greedy_dag(problem, trees))
+        classes["greedy-dag"] = build_classes(problem, greedy_dag(problem, trees))
+    for name, terms in classes.items():
+        answers[name] = [terms[root] for root in egraph.roots]
     tried = {name: dag_cost(terms, cost_model) for name, terms in answers.items()}
     winner = min(tried, key=lambda name: tried[name])
-    return Extraction(answers[winner], tried[winner], winner, tried)
+    return Extraction(answers[winner], tried[winner], winner, tried, classes.get(winner, {}))
 
 
 def _check_original(egraph: FrozenEGraph, original: Sequence[Term]) -> None:

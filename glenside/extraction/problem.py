@@ -111,8 +111,8 @@ def _whole(prices: Sequence[Cost], cost_model: CostModel) -> list[ExactCost]:
     return list(zip(*columns, strict=True)) if columns else [()] * len(prices)
 
 
-def build_terms(problem: Problem, solution: Solution) -> list[Term]:
-    """The terms that a solution says, one for each root.
+def build_classes(problem: Problem, solution: Solution) -> dict[int, Term]:
+    """The terms that a solution says for the roots and every class below them.
 
     :raises ExtractionError: a root has no member of finite cost.
     """
@@ -137,7 +137,7 @@ def build_terms(problem: Problem, solution: Solution) -> list[Term]:
                     f"{describe(node)} is {terms[at].type} but stands in e-class {at}, "
                     f"whose members are {egraph.types[at]}"
                 )
-    return [terms[root] for root in egraph.roots]
+    return terms
 
 
 def describe(node: ENode) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -25,28 +27,69 @@ def load_model(
     params: Mapping[str, Array] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Model:
-    """A model from whatever the user has: a path, an ONNX ``ModelProto``, a term, a :class:`Model`.
+    """A model from whatever the user has: a path, an ONNX ``ModelProto`` or its bytes, Relay text,
+    a Relax ``IRModule``, a term or a :class:`Model`.
 
     :param shapes: lengths of dynamic dimensions, as whole shapes by input name.
     :param params: arrays of parameters that the model names but does not hold.
     :raises ModelError: it is none of these, or cannot be read.
     """
     if isinstance(model, Model):
-        return model
+        return _bind(model, params or {})
     if isinstance(model, Term):
         return model_of_terms({"output": model}, params or {})
+    if type(model).__name__ == "IRModule":
+        from glenside.frontends.relax import import_relax
+
+        return import_relax(model, shapes=shapes, params=params, progress=progress)
+    if _is_relay(model):
+        from glenside.frontends.relay import import_relay
+
+        return import_relay(model, shapes=shapes, params=params, progress=progress)
     if isinstance(model, str | os.PathLike):
-        path = Path(model)
-        if not path.is_file():
-            raise ModelError(f"{path}: no such file")
+        if not Path(model).is_file():
+            raise ModelError(f"{model}: no such file")
     elif type(model).__name__ != "ModelProto" and not isinstance(model, bytes):
         raise ModelError(
-            f"a model is a path, an ONNX ModelProto, a glenside Model or Term; "
-            f"got {type(model).__name__}"
+            f"a model is a path, an ONNX ModelProto, Relay text, a Relax IRModule, "
+            f"a glenside Model or Term; got {type(model).__name__}"
         )
     from glenside.frontends.onnx import import_model
 
-    return import_model(model, shapes=shapes, progress=progress)
+    return _bind(import_model(model, shapes=shapes, progress=progress), params or {})
+
+
+_RELAY = re.compile(rb"^\s*(?:#\[version|def\s+@|type\s+\w|/\*|//)")
+
+
+def _is_relay(model: object) -> TypeGuard[str | os.PathLike[str]]:
+    """Relay text, or a file that is called or begins like some."""
+    if isinstance(model, str) and _RELAY.match(model.encode()):
+        return True
+    if not isinstance(model, str | os.PathLike) or not Path(model).is_file():
+        return False
+    path = Path(model)
+    if path.suffix == ".relay":
+        return True
+    with path.open("rb") as file:
+        return bool(_RELAY.match(file.read(256)))
+
+
+def _bind(model: Model, params: Mapping[str, Array]) -> Model:
+    """``model`` with the inputs named in ``params`` turned into parameters."""
+    if not params:
+        return model
+    unknown = [name for name in params if name not in model.inputs]
+    if unknown:
+        raise InputError(
+            f"params: {', '.join(map(repr, unknown))}: the inputs of {model.name} are "
+            f"{', '.join(map(repr, model.inputs)) or 'none'}"
+        )
+    used = {leaf["name"] for leaf in model.leaves()}
+    arrays = {n: a for n, a in {**model.params, **params}.items() if n in used}
+    bound = model_of_terms(model.outputs, arrays)
+    inputs = {name: t for name, t in model.inputs.items() if name not in params}
+    return replace(model, inputs=inputs, params=bound.params)
 
 
 def model_of_terms(outputs: Mapping[str, Term], params: Mapping[str, Array]) -> Model:

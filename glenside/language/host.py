@@ -6,6 +6,7 @@ neither.
 
 from __future__ import annotations
 
+import base64
 import functools
 import json
 from collections.abc import Mapping
@@ -85,9 +86,14 @@ def _session(
     if onnx.defs.has(operator, domain):
         count = max(count, onnx.defs.get_schema(operator, version, domain).min_output)
     outputs = ["y" if i == output else f"unused{i}" for i in range(count)]
-    node = helper.make_node(
-        operator, [each.name for each in inputs], outputs, domain=domain, **json.loads(attributes)
-    )
+    given = json.loads(attributes)
+    names = [each.name for each in inputs]
+    for position in given.pop("@absent", ()):
+        names.insert(position, "")  # An optional operand that is left out.
+    protos = [name for name, value in given.items() if isinstance(value, dict)]
+    serialised = [base64.b64decode(given.pop(name)["@proto"]) for name in protos]
+    node = helper.make_node(operator, names, outputs, domain=domain, **given)
+    node.attribute.extend(map(onnx.AttributeProto.FromString, serialised))
     graph = helper.make_graph(
         [node], operator, inputs, [helper.make_tensor_value_info("y", element(dtype), None)]
     )

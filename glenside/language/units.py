@@ -65,6 +65,19 @@ class Unit:
         return evaluate([self._applied(parameters, operands)], names)[0]
 
 
+def meaning(term: Term, children: Sequence[Term]) -> Term:
+    """``term`` over ``children``, accelerator calls replaced by the term that they compute."""
+    from glenside.language import builders
+    from glenside.language.term import rebuild
+
+    if term.op == "call":
+        return find_unit(term["unit"]).meaning(term["parameters"], tuple(children))
+    if term.op == "blocked":
+        a, b = children
+        return builders.compute("dot", builders.cart_prod(a, b, term["batch"]), term["accumulate"])
+    return rebuild(term, children)
+
+
 _UNITS: dict[str, Unit] = {}
 
 

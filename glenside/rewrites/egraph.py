@@ -38,10 +38,15 @@ class EGraph:
 
     def __init__(self, rules: Sequence[Rule] = ()) -> None:
         self._program = program_for(tuple(rules))
-        self._egg = bindings.EGraph(no_decomp=True, num_threads=1)
-        self._egg.run_program(*self._program.commands)
+        self._egg: Any = self._program.take()
         self._numbers: dict[Term, int] = {}
         self._roots: tuple[Term, ...] = ()
+
+    def close(self) -> None:
+        """Gives the e-graph's memory and declarations back; it cannot be used any more."""
+        egg, self._egg = self._egg, None
+        if egg is not None:
+            self._program.give_back(egg)
 
     def load(self, roots: Sequence[Term], *, state_types: bool = True) -> None:
         """Adds a program; once for each e-graph.

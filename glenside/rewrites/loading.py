@@ -11,9 +11,12 @@ Texts and lists stand in tables of their own and are referred to by number. A li
 
 from __future__ import annotations
 
+import functools
+import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +34,14 @@ FACTS = {
     "dtype_from": "String String",
     "result_dtype": "String String",
 }
-"""Relations that loading fills beside the terms: the program's outputs, what functions do."""
+"""Relations filled beside the terms: the outputs of the program, and what functions do."""
 
-_SAFE = re.compile(r"[A-Za-z0-9_./:(){}\[\],=+*@#-]+")
+FEW = 40
+"""Tables up to this long are sent as commands: writing a file costs more."""
+
+Row = Sequence[int | str]
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./:(){}\[\],=+*@#-]+")
 _SPAN = bindings.RustSpan("glenside", 0, 0)
 
 
@@ -120,7 +128,7 @@ class Tables:
     """The rows to load; ``numbers`` gives each term its number."""
 
     def __init__(self, roots: Sequence[Term], state_types: bool = True) -> None:
-        self._rows: dict[str, list[tuple[int, ...]]] = {}
+        self._rows: dict[str, list[Row]] = {}
         self._texts: dict[str, int] = {}
         self._lists: dict[tuple[str, tuple[int, ...]], int] = {}
         self.numbers: dict[Term, int] = {}
@@ -164,25 +172,44 @@ class Tables:
 
     def load(self, egraph: bindings.EGraph) -> None:
         """Puts everything into ``egraph``, whose program has the :func:`declarations`."""
-        safe = [(n, text) for text, n in self._texts.items() if _SAFE.fullmatch(text)]
-        with tempfile.TemporaryDirectory(prefix="glenside-") as folder:
-            commands = []
-            tables: dict[str, list[Any]] = {**self._rows, "load_text": safe}
-            for relation, function, value in function_facts():
-                tables.setdefault(relation, []).append((function, value))
-            for name, rows in tables.items():
-                file = Path(folder, name)
-                lines = ("\t".join(map(str, row)) for row in rows)
-                file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-                commands.append(bindings.Input(_SPAN, name, str(file)))
-            egraph.run_program(*commands)
-        # The files have no way to quote what is not safe.
-        unsafe = [(n, text) for text, n in self._texts.items() if not _SAFE.fullmatch(text)]
-        egraph.run_program(*(_text_fact(number, text) for number, text in unsafe))
+        texts = [(number, text) for text, number in self._texts.items()]
+        _insert(egraph, {**self._rows, "load_text": texts})
         egraph.parse_and_run_program(f"(run-schedule (saturate (run {RULESET})))")
 
 
-def _text_fact(number: int, text: str) -> bindings.ActionCommand:
-    literals = bindings.Int(number), bindings.String(text)
-    fact = bindings.Call(_SPAN, "load_text", [bindings.Lit(_SPAN, each) for each in literals])
+def load_functions(egraph: bindings.EGraph) -> None:
+    """Tells the type rules about the functions; once, when everything is declared."""
+    tables: dict[str, list[Row]] = {}
+    for relation, function, value in function_facts():
+        tables.setdefault(relation, []).append((function, value))
+    _insert(egraph, tables)
+
+
+def _insert(egraph: bindings.EGraph, tables: Mapping[str, Sequence[Row]]) -> None:
+    commands: list[Any] = []
+    for name, rows in tables.items():
+        filed = [row for row in rows if _fits_file(row)] if len(rows) > FEW else []
+        if filed:
+            file = Path(_folder(os.getpid(), threading.get_ident()).name, name)
+            lines = ("\t".join(map(str, row)) + "\n" for row in filed)
+            file.write_text("".join(lines), encoding="ascii")
+            commands.append(bindings.Input(_SPAN, name, str(file)))
+        commands.extend(_fact(name, row) for row in rows if not filed or not _fits_file(row))
+    egraph.run_program(*commands)
+
+
+def _fits_file(row: Row) -> bool:
+    # The files have no quotes.
+    return all(isinstance(each, int) or _PLAIN.fullmatch(each) for each in row)
+
+
+def _fact(table: str, row: Row) -> bindings.ActionCommand:
+    literals = [bindings.Int(x) if isinstance(x, int) else bindings.String(x) for x in row]
+    fact = bindings.Call(_SPAN, table, [bindings.Lit(_SPAN, each) for each in literals])
     return bindings.ActionCommand(bindings.Expr_(_SPAN, fact))
+
+
+@functools.cache
+def _folder(process: int, thread: int) -> tempfile.TemporaryDirectory[str]:
+    """Where the files of this thread stand, one after the other; removed when Python ends."""
+    return tempfile.TemporaryDirectory(prefix="glenside-", ignore_cleanup_errors=True)

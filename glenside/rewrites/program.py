@@ -7,7 +7,7 @@ combination of rule sets; afterwards the parsed program is sent as it is.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import egglog
@@ -21,6 +21,9 @@ from glenside.rewrites.vocabulary import Access
 TYPES = "types"
 
 
+_SPAN = bindings.RustSpan("glenside", 0, 0)
+
+
 @dataclass(frozen=True)
 class Program:
     """Commands that declare everything, and the egglog ruleset in which each rule stands."""
@@ -29,6 +32,23 @@ class Program:
     rulesets: dict[Rule, str]
     types: str
     """The ruleset of the type analyses."""
+    _spare: list[bindings.EGraph] = field(default_factory=list)
+
+    def take(self) -> bindings.EGraph:
+        """An e-graph with everything declared and nothing in it."""
+        if self._spare:
+            egraph = self._spare.pop()
+        else:
+            egraph = bindings.EGraph(no_decomp=True, num_threads=1)
+            egraph.run_program(*self.commands)
+            loading.load_functions(egraph)
+        egraph.run_program(bindings.Push(1))
+        return egraph
+
+    def give_back(self, egraph: bindings.EGraph) -> None:
+        """Empties an e-graph that was taken, for the next to take: declaring takes longer."""
+        egraph.run_program(bindings.Pop(_SPAN, 1))
+        self._spare.append(egraph)
 
 
 @functools.lru_cache(maxsize=64)

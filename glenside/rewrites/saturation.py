@@ -42,6 +42,16 @@ class Iteration:
 
 
 @dataclass(frozen=True)
+class Seconds:
+    """Where the time went."""
+
+    load: float
+    """Terms into the e-graph and, once for each combination of rules, declaring these."""
+    grow: float
+    freeze: float
+
+
+@dataclass(frozen=True)
 class Saturation:
     """A grown e-graph and how it grew.
 
@@ -54,10 +64,11 @@ class Saturation:
     nodes: int
     """E-nodes when it stopped; ``egraph`` holds those that the roots reach."""
     classes: int
-    rules: dict[str, int] = field(default_factory=dict)
+    rules: dict[str, int]
     """How often each rule matched in all, also those that never did."""
-    term_classes: dict[Term, int] = field(default_factory=dict)
+    term_classes: dict[Term, int]
     """The class of each term of the program."""
+    seconds: Seconds = field(compare=False)
 
 
 class _Stop(Exception):
@@ -88,14 +99,19 @@ def saturate(
     :raises UnsoundRewrite: a rule equated what has different types, or made an ill-typed term.
     """
     run = _Run(rules, node_limit, iter_limit, time_limit, progress)
+    started = time.perf_counter()
     egraph = EGraph([rule for each in rules for rule in each])
     egraph.load(roots)
+    loaded = time.perf_counter()
     reason = run.all_stages(egraph)
     nodes, classes = egraph.size()
+    grown = time.perf_counter()
     try:
         frozen, term_classes = egraph.freeze_with_terms()
     except UnsoundRewrite as problem:
         raise _blame(roots, run.applied, problem) from None
+    seconds = Seconds(loaded - started, grown - loaded, time.perf_counter() - grown)
+    egraph.close()  # Not after an error: it would be reused.
     return Saturation(
         frozen,
         reason,
@@ -104,6 +120,7 @@ def saturate(
         classes,
         run.matches,
         term_classes,
+        seconds,
     )
 
 

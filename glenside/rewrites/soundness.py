@@ -84,5 +84,7 @@ def check_program(
         roots, result.egraph.roots, evaluate(list(roots), env), strict=True
     ):
         if not same(values[number], expected):
-            raise UnsoundRewrite(f"{root!r} is {_brief(expected)}, its class is {_brief(values[number])}")
+            raise UnsoundRewrite(
+                f"{root!r} is {_brief(expected)}, its class is {_brief(values[number])}"
+            )
     return result

@@ -213,3 +213,20 @@ def test_a_fault_in_any_one_pass_is_seen_in_the_result(broken):
     # One tile of one group: three rows by two columns, or the one column that was not padding.
     assert wrong.sum() in (3, 6)
     assert set(np.nonzero(wrong)[0]) == {broken // 4}
+
+
+# --- what units stand for -----------------------------------------------------------------------
+
+
+@given(blocked_products())
+def test_the_meaning_of_a_blocked_product_is_the_dot_of_the_cart_prod(terms):
+    in_passes, whole = terms
+    assert units.meaning(in_passes, in_passes.children) is whole
+
+
+def test_the_meaning_of_a_call_is_its_units_and_of_all_else_itself():
+    stream, weights = access(tensor("x", (2, 3)), 1), access(tensor("w", (3, 4)), 0)
+    term = call("multiplier", (3, 4), stream, weights)
+    by_column = access(builders.transpose(weights, (1, 0)), 1)
+    assert units.meaning(term, term.children) is compute("dot", cart_prod(stream, by_column))
+    assert units.meaning(stream, stream.children) is stream

@@ -24,9 +24,7 @@ def test_systolic_blocked_takes_matrices_of_any_size(term: Term, rows: int, colu
 @given(dots(products()))
 def test_systolic_blocked_takes_only_matrices(term: Term) -> None:
     product = term.children[0]
-    fits = all(
-        x.type.split <= product["batch"] + 1 and len(x.item) == 1 for x in product.children
-    )
+    fits = all(x.type.split <= product["batch"] + 1 and len(x.item) == 1 for x in product.children)
     assert check(term, "systolic-blocked(2,3)").rules["systolic-blocked(2,3)"] == fits
 
 

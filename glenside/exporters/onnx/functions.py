@@ -61,20 +61,20 @@ def _sinh(g: Graph, x: Value) -> Value:
     return g.apply("Mul", g.apply("Tanh", x), _cosh(g, x))
 
 
-def _log_of_sum(g: Graph, x: Value, sign: float) -> Value:
-    """log(x + sqrt(x^2 + sign)) for x >= 0, where squares that overflow are not formed."""
-    large = g.apply("Greater", x, 1e8, result="bool")
-    square = g.apply("Add", g.apply("Mul", x, x), sign)
-    log = g.apply("Log", g.apply("Add", x, g.apply("Sqrt", square)))
-    return g.where(large, g.apply("Add", g.apply("Log", x), math.log(2)), log)
-
-
 def _asinh(g: Graph, x: Value) -> Value:
-    return g.apply("Mul", g.apply("Sign", x), _log_of_sum(g, g.apply("Abs", x), 1.0))
+    # log(|x| + sqrt(x^2 + 1)), where squares that overflow are not used.
+    size = g.apply("Abs", x)
+    root = g.apply("Sqrt", g.apply("Add", g.apply("Mul", x, x), 1.0))
+    near = g.apply("Log", g.apply("Add", size, root))
+    far = g.apply("Add", g.apply("Log", size), math.log(2))
+    large = g.apply("Greater", size, 1e8, result="bool")
+    return g.apply("Mul", g.apply("Sign", x), g.where(large, far, near))
 
 
 def _acosh(g: Graph, x: Value) -> Value:
-    return _log_of_sum(g, x, -1.0)
+    # Two roots, not one of x^2 - 1: NaN below 1, and nothing overflows.
+    roots = (g.apply("Sqrt", g.apply("Sub", x, 1.0)), g.apply("Sqrt", g.apply("Add", x, 1.0)))
+    return g.apply("Log", g.apply("Add", x, g.apply("Mul", *roots)))
 
 
 def _atanh(g: Graph, x: Value) -> Value:

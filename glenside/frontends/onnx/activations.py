@@ -15,6 +15,7 @@ from glenside.frontends.onnx.phrases import (
     mul,
     select,
     sub,
+    unsqueeze_to,
 )
 from glenside.language import Term, builders
 
@@ -32,6 +33,8 @@ def _leaky_relu(node: Node) -> Term:
 @operator("PRelu")
 def _prelu(node: Node) -> Term:
     x, slope = node[0], node.scalar(1)
+    if node.opset < 7 and slope.type.rank == 1:
+        slope = unsqueeze_to(slope, 1, x.type.rank)
     return select(_below_zero(x), mul(x, slope), x)
 
 

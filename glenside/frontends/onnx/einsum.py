@@ -67,7 +67,7 @@ def _diagonal(node: Node, labels: str, x: Term) -> tuple[str, Term]:
     distinct = "".join(dict.fromkeys(labels))
     if distinct == labels:
         return labels, x
-    lengths = {label: length for label, length in zip(labels, x.shape, strict=True)}
+    lengths = dict(zip(labels, x.shape, strict=True))
     places = np.zeros([lengths[label] for label in distinct], np.int64)
     step = 1
     for label, length in reversed(list(zip(labels, x.shape, strict=True))):

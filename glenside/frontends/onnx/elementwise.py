@@ -73,7 +73,24 @@ def _unary(node: Node) -> Term:
 
 @operator(*_BINARY)
 def _binary(node: Node) -> Term:
-    return elementwise(_BINARY[node.operator], node.scalar(0), node.scalar(1))
+    a, b = _aligned(node)
+    return elementwise(_BINARY[node.operator], a, b)
+
+
+def _aligned(node: Node) -> tuple[Term, Term]:
+    """Both operands; until opset 6 an attribute said where the second one's axes belong."""
+    a, b = node.scalar(0), node.scalar(1)
+    if node.opset >= 7:
+        return a, b
+    if not node.attributes.flag("broadcast"):
+        if a.shape != b.shape:
+            raise node.error(f"shapes {a.shape} and {b.shape} differ and broadcast is not set")
+        node.attributes.ignore("axis")
+        return a, b
+    axis = node.attributes.integer("axis", a.type.rank - b.type.rank)
+    for _ in range(a.type.rank - node.axis(axis, a.type.rank + 1) - b.type.rank):
+        b = builders.unsqueeze(b, b.type.rank)
+    return a, b
 
 
 @operator(*_VARIADIC)
@@ -87,7 +104,7 @@ def _variadic(node: Node) -> Term:
 
 @operator("Pow")
 def _pow(node: Node) -> Term:
-    base, exponent = node.scalar(0), node.scalar(1)
+    base, exponent = _aligned(node)
     if base.dtype in FLOATS:
         return elementwise("pow", base, builders.cast(exponent, base.dtype))
     if exponent.dtype not in FLOATS:
@@ -166,15 +183,12 @@ def convert(x: Term, dtype: str) -> Term:
     return builders.cast(x, dtype)
 
 
-@operator("Identity")
-def _identity(node: Node) -> Term:
-    return node[0]
-
-
 @operator("Dropout")
 def _dropout(node: Node) -> list[Term | None]:
     x = node[0]
     node.attributes.ignore("ratio", "seed")
+    if node.opset < 7 and not node.attributes.flag("is_test"):
+        node.refuse("is_test=0 is not supported: only inference is")
     if node.opset >= 12 and node.get(2) is not None and node.number(2, "training_mode"):
         ratio = 0.5 if node.get(1) is None else node.number(1, "ratio")
         if ratio:

@@ -44,8 +44,8 @@ class Missing:
 
 
 MISSING = Missing()
-Value = Term | Missing | None
-"""What a name stands for; None for an operand that is left out."""
+Value = Term | tuple[Term, ...] | Missing | None
+"""What a name stands for: a tensor, a sequence of them, or an operand that is left out."""
 
 DEEPEST_CALL = 32
 """Functions that call themselves would never end."""
@@ -161,7 +161,7 @@ class Importer:
 
     # --- values ---------------------------------------------------------------------------------
 
-    def value(self, name: str) -> Term | None:
+    def value(self, name: str) -> Term | tuple[Term, ...] | None:
         """The term of a value; None where the operand is left out."""
         found = self._look_up(name)
         assert not isinstance(found, Missing), "nodes with such operands are not lowered"
@@ -221,7 +221,7 @@ class Importer:
                 progress(done, len(nodes))
 
     def _lower(self, proto: onnx.NodeProto) -> None:
-        results: Sequence[Term | Array | Missing | None]
+        results: Sequence[Any]
         if any(self._look_up(name) is MISSING for name in proto.input):
             # Made by a refused node, which is reported already.
             results = [MISSING] * len(proto.output)
@@ -251,7 +251,7 @@ class Importer:
             and proto.op_type != "If"
         )
 
-    def _meaning(self, proto: onnx.NodeProto) -> Sequence[Term | Array | Missing | None]:
+    def _meaning(self, proto: onnx.NodeProto) -> Sequence[Any]:
         domain = functions.standard(proto.domain)
         if domain not in self.opsets:
             raise ModelError(f"node {node_name(proto)!r}: the model imports no opset of {domain!r}")
@@ -273,9 +273,7 @@ class Importer:
             # A malformed node, met in a place that does not expect it.
             raise ModelError(f"{node}: {type(problem).__name__}: {problem}") from problem
 
-    def _native(
-        self, node: Node, lowering: Lowering | None
-    ) -> Sequence[Term | Array | Missing | None]:
+    def _native(self, node: Node, lowering: Lowering | None) -> Sequence[Any]:
         """The node's lowering, else its definition by other operators, else the host's."""
         try:
             if lowering is None:
@@ -291,7 +289,9 @@ class Importer:
         except Refused as problem:
             body = functions.schema_body(node)
             if body is None:
-                return host.lower(node, str(problem))
+                results = list(host.lower(node, str(problem)))
+                self._check_outputs(node, results)
+                return results
             results = self._expand(body, node)
             self._check_outputs(node, results)
             return results
@@ -307,9 +307,9 @@ class Importer:
         self._calls.append(node.name)
         try:
             self._scopes = [dict(zip(body.input, operands, strict=False))]
-            self.opsets = {
-                functions.standard(each.domain): each.version for each in body.opset_import
-            } or self.opsets
+            own = {functions.standard(each.domain): each.version for each in body.opset_import}
+            # ONNX's own bodies may leave out the standard operators they are made of.
+            self.opsets = {"": onnx.defs.onnx_opset_version(), **outside[0], **own}
             self.walk(functions.bound_nodes(body, node.proto))
             # An optional output may be one that the body does not make.
             made = self._scopes[-1]
@@ -318,15 +318,17 @@ class Importer:
             self.opsets, self._scopes = outside
             self._calls.pop()
 
-    def _check_outputs(self, node: Node, results: Sequence[Term | Array | Missing | None]) -> None:
+    def _check_outputs(self, node: Node, results: Sequence[Any]) -> None:
         for position, name in enumerate(node.proto.output):
             if name and (position >= len(results) or results[position] is None):
                 raise Refused(f"output {position} ({name!r}) is not supported")
 
-    def _settle(self, name: str, result: Term | Array | Missing | None) -> Value:
+    def _settle(self, name: str, result: Any) -> Value:
         """A result as a term: known values become parameters, small ones are folded."""
         if result is None or isinstance(result, Missing):
             return result
+        if isinstance(result, tuple):
+            return tuple(self._settle(f"{name}_{i}", each) for i, each in enumerate(result))
         if self._calls:
             name = "/".join((*self._calls, name))
         if not isinstance(result, Term):
@@ -381,8 +383,9 @@ class Importer:
         outputs: dict[str, Term] = {}
         for output in self._graph.output:
             term = self.value(output.name)
-            if term is None:
-                raise ModelError(f"output {output.name!r} has no value")
+            if not isinstance(term, Term):
+                kind = "a sequence: only tensors are supported" if term else "without a value"
+                raise ModelError(f"output {output.name!r} is {kind}")
             outputs[output.name] = term
         used = {term["name"] for term in topological_order(outputs.values()) if term.op == "tensor"}
         return Model(
@@ -395,5 +398,5 @@ class Importer:
         )
 
 
-def _as_list(result: Result) -> list[Term | Array | None]:
+def _as_list(result: Result) -> list[Any]:
     return [result] if isinstance(result, Term | np.ndarray) else list(result)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from glenside.frontends.onnx.node import Node, operator
+from glenside.frontends.onnx.node import Array, Node, operator
 from glenside.frontends.onnx.phrases import (
     add,
     elementwise,
@@ -145,6 +145,28 @@ def _compress(node: Node) -> Term:
         x, axis = reshape(x, (x.type.size,)), 0
     kept = kept[kept < x.shape[axis]]
     return take(node, x, [int(each) for each in kept], axis)
+
+
+@operator("NonZero")
+def _non_zero(node: Node) -> Array:
+    # How many there are decides the shape of the result.
+    return np.array(np.nonzero(node.array(0, "the data")), np.int64)
+
+
+@operator("Unique")
+def _unique(node: Node) -> list[Term | Array | None]:
+    data = node.array(0, "the data")
+    axis = None
+    if "axis" in node.attributes:
+        axis = node.axis(node.attributes.integer("axis"), data.ndim)
+    values, first, inverse, counts = np.unique(data, True, True, True, axis)
+    inverse = inverse.reshape(-1)
+    if not node.attributes.flag("sorted", True):
+        order = np.argsort(first)
+        values = np.take(values, order, 0 if axis is None else axis)
+        first, counts = first[order], counts[order]
+        inverse = np.argsort(order)[inverse]
+    return [values, *(each.astype(np.int64) for each in (first, inverse, counts))]
 
 
 @operator("ReverseSequence")

@@ -26,6 +26,8 @@ def _gemm(node: Node) -> Term:
     a, b, c = node[0], node[1], node.get(2)
     alpha = node.attributes.real("alpha", 1.0)
     beta = node.attributes.real("beta", 1.0)
+    if node.opset < 7:
+        node.attributes.ignore("broadcast")  # It only forbids what the shapes show.
     rows = transpose(a, [1, 0]) if node.attributes.flag("transA") else a
     columns = b if node.attributes.flag("transB") else transpose(b, [1, 0])
     if rows.type.rank != 2 or columns.type.rank != 2 or rows.shape[1] != columns.shape[1]:

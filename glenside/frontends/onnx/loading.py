@@ -15,8 +15,8 @@ from glenside.errors import ModelError
 from glenside.frontends.onnx.node import Refused, dtype_name
 from glenside.language import AccessType
 
-OLDEST_OPSET = 7
-"""Before it broadcasting was an attribute with rules of its own."""
+OLDEST_OPSET = 6
+"""Older models are read where all they use means the same in this one."""
 
 Source = str | Path | bytes | onnx.ModelProto
 Shapes = Mapping[str, Sequence[int]]

@@ -2,7 +2,7 @@
 
 A lowering is a function of one :class:`Node` that returns what its outputs mean: a term (all axes
 outer), an array (a value known while importing), or a tuple of these, ``None`` standing for an
-output that it does not provide. It reads every attribute it knows through ``node.attributes``;
+output that it does not provide. A tuple inside that tuple is an ONNX sequence. It reads every attribute it knows through ``node.attributes``;
 what is left unread is reported, never dropped.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from glenside.frontends.onnx.importer import Importer
 
 Array = np.ndarray[Any, Any]
-Result = Term | Array | Sequence["Term | Array | None"]
+Result = Term | Array | Sequence[Any]
 Lowering = Callable[["Node"], Result]
 
 LOWERINGS: dict[tuple[str, str], Lowering] = {}
@@ -180,7 +180,7 @@ class Node:
         self.opset = opset
         self.name = node_name(proto)
         self.attributes = Attributes(proto, str(self))
-        self.inputs: list[Term | None] = [importer.value(name) for name in proto.input]
+        self.inputs: list[Any] = [importer.value(name) for name in proto.input]
         self._importer = importer
 
     @property
@@ -198,8 +198,18 @@ class Node:
         return found
 
     def get(self, position: int) -> Term | None:
-        """An operand, None where the model leaves it out."""
-        return self.inputs[position] if position < len(self.inputs) else None
+        """An operand that is a tensor, None where the model leaves it out."""
+        found = self.inputs[position] if position < len(self.inputs) else None
+        if isinstance(found, tuple):
+            raise self.error(f"input {position} is a sequence, a tensor is wanted")
+        return found
+
+    def sequence(self, position: int) -> tuple[Term, ...]:
+        """An operand that is a sequence of tensors."""
+        found = self.inputs[position] if position < len(self.inputs) else None
+        if not isinstance(found, tuple):
+            raise self.error(f"input {position} is not a sequence")
+        return found
 
     def given(self) -> list[Term]:
         """All operands of an operator that takes any number of them."""

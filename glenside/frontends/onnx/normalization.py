@@ -33,15 +33,17 @@ def _batch_normalization(node: Node) -> list[Term | None]:
     x = node[0]
     scale, bias, mean, variance = (node[i] for i in range(1, 5))
     epsilon = node.attributes.real("epsilon", 1e-5)
-    node.attributes.ignore("momentum")
+    node.attributes.ignore("momentum")  # It only matters where statistics are gathered.
+    if node.opset < 7 and not node.attributes.flag("is_test"):
+        node.refuse("is_test=0 is not supported: only inference is")
     if node.opset < 9 and not node.attributes.flag("spatial", True):
         node.refuse("spatial=0, statistics for every position, is not supported")
-    if node.attributes.flag("training_mode"):
-        node.refuse("training_mode=1 is not supported: only inference is")
     if x.type.rank < 1 or any(
         v.shape != (x.shape[1] if x.type.rank > 1 else 1,) for v in (scale, bias, mean, variance)
     ):
         raise node.error(f"scale, bias, mean and variance do not fit data of shape {x.shape}")
+    if node.attributes.flag("training_mode"):
+        return _batch_statistics(node, epsilon)
     known = [node.known(i) for i in range(1, 5)]
     if all(value is not None for value in known):
         s, b, m, v = (np.asarray(value, np.float64) for value in known)
@@ -58,6 +60,23 @@ def _batch_normalization(node: Node) -> list[Term | None]:
     axis = min(1, rank - 1)
     scaled = mul(x, unsqueeze_to(mul_by, axis, rank))
     return [add(scaled, unsqueeze_to(add_to, axis, rank))]
+
+
+def _batch_statistics(node: Node, epsilon: float) -> list[Term | None]:
+    """Normalisation by the batch's own mean and variance; they also move the running ones."""
+    x, rank = node[0], node[0].type.rank
+    momentum = node.attributes.real("momentum", 0.9)
+    axes = [axis for axis in range(rank) if axis != 1]
+    mean = reduce("mean", x, axes, True)
+    centred = sub(x, mean)
+    variance = reduce("mean", square(centred), axes, True)
+    normal = div(centred, elementwise("sqrt", add(variance, epsilon)))
+    scaled = mul(normal, unsqueeze_to(node[1], 1, rank))
+    running: list[Term | None] = []
+    for old, new in ((node[3], mean), (node[4], variance)):
+        now = builders.cast(reshape(new, old.shape), old.dtype)
+        running.append(add(mul(old, momentum), mul(now, 1 - momentum)))
+    return [add(scaled, unsqueeze_to(node[2], 1, rank)), *running]
 
 
 @operator("LRN")

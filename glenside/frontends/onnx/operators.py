@@ -13,8 +13,12 @@ from glenside.frontends.onnx import (
     quantization,
     recurrent,
     reduction,
+    resize,
+    sampling,
     scans,
+    sequences,
     shape_ops,
+    spectral,
 )
 
 __all__ = [
@@ -30,6 +34,10 @@ __all__ = [
     "quantization",
     "recurrent",
     "reduction",
+    "resize",
+    "sampling",
     "scans",
+    "sequences",
     "shape_ops",
+    "spectral",
 ]

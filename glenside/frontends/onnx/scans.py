@@ -147,7 +147,7 @@ def _iterate(node: Node, body: onnx.GraphProto, operands: list[Term]) -> list[Te
     names = [each.name for each in body.input]
     outcome = node.run(body, dict(zip(names, operands, strict=True)))
     for value in outcome:
-        if not isinstance(value, Term):
+        if not isinstance(value, Term | tuple):
             node.refuse("the body of the loop has nodes that are not supported")
     return outcome
 
@@ -163,7 +163,7 @@ def _loop(node: Node) -> list[Term | None]:
         raise node.error("attribute body is missing")
     limit = int(node.number(0, "the trip count")) if node.get(0) is not None else None
     running = bool(node.number(1, "the condition")) if node.get(1) is not None else True
-    state = [node[i] for i in range(2, len(node.inputs))]
+    state = list(node.inputs[2:])
     results = len(body.output) - 1 - len(state)
     if len(body.input) != 2 + len(state) or results < 0:
         raise node.error("the body does not fit the operands")

@@ -212,7 +212,7 @@ def _flat(value: Value) -> Iterator[Term]:
 
 def _count(calls: Sequence[tuple[str, Value]], inputs: Mapping[str, AccessType]) -> dict[str, int]:
     """How often each operator computes something from an input."""
-    terms = [[t for t in _flat_terms(result)] for _, result in calls]
+    terms = [list(_flat_terms(result)) for _, result in calls]
     depends: set[Term] = set()
     for term in topological_order(t for each in terms for t in each):
         if term.op == "tensor":

@@ -103,6 +103,7 @@ _KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
         lambda value: isinstance(value, tuple) and all(map(_is_int, value)),
         "a list of integers",
     ),
+    object: (lambda value: True, "anything"),
     int: (_is_int, "an integer"),
     float: (lambda value: _is_int(value) or isinstance(value, float), "a number"),
     bool: (lambda value: isinstance(value, bool), "a bool"),

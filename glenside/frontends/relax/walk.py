@@ -135,7 +135,8 @@ class Walk:
                     return False
                 pending.extend(zip(type_.fields, value, strict=True))
             elif isinstance(type_, relax.ShapeType) and isinstance(value, tuple):
-                if type_.values is not None and not self._lengths.bind(type_.values, value):
+                dims = type_.values
+                if dims is not None and not self._lengths.bind(dims, value):
                     return False
         return True
 

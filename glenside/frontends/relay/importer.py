@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from glenside.errors import ModelError
+from glenside.errors import ModelError, ShapeError
 from glenside.frontends.relay.parameters import is_input, seeded
 from glenside.frontends.relay.parser import parse_module
 from glenside.frontends.relay.syntax_tree import Function, Module, Position
@@ -22,7 +22,8 @@ from glenside.frontends.relay.types import (
     spell,
 )
 from glenside.frontends.relay.walk import Progress, Walk
-from glenside.language import DTYPES, AccessType, Model
+from glenside.language import DTYPES, AccessType, Model, topological_order
+from glenside.language.shape import check_shape
 
 Array = np.ndarray[Any, Any]
 Shapes = Mapping[str, Sequence[int]]
@@ -64,11 +65,10 @@ def import_relay(
             weights[name] = seeded(position, name, type_, seed)
     walk = Walk(source.name, source.module, source.main, declared)
     outputs = {f"out{i}": term for i, term in enumerate(flat(walk.run(progress)))}
-    model = Model(source.model, inputs, weights | walk.constants, outputs, walk.names)
-    used = {leaf["name"] for leaf in model.leaves()}
-    for name in weights.keys() - used:
-        del model.params[name]
-    return model
+    leaves = topological_order(outputs.values())
+    used = {leaf["name"] for leaf in leaves if leaf.op == "tensor"}
+    kept = {name: array for name, array in (weights | walk.constants).items() if name in used}
+    return Model(source.model, inputs, kept, outputs, walk.names)
 
 
 def seeded_arrays(
@@ -111,7 +111,7 @@ class _Source:
                     raise self.error(parameter.at, f"{what} has the unsupported type {kind}")
                 try:
                     result[name] = _settle(what, type_, shapes.get(name))
-                except ModelError as problem:
+                except (ModelError, ShapeError) as problem:
                     raise self.error(parameter.at, problem) from None
         unknown = shapes.keys() - result.keys()
         if unknown:
@@ -121,7 +121,7 @@ class _Source:
 
 def _read(text_or_path: str | os.PathLike[str]) -> _Source:
     name = model = "relay"
-    if isinstance(text_or_path, str) and ("\n" in text_or_path or "@" in text_or_path):
+    if isinstance(text_or_path, str) and ("\n" in text_or_path or "def @" in text_or_path):
         text = text_or_path
     else:
         path = Path(text_or_path)
@@ -141,11 +141,12 @@ def _settle(what: str, type_: TensorType, shape: Sequence[int] | None) -> Access
         if None in type_.shape:
             name = what.removeprefix("parameter %")
             raise ModelError(f"{what} is {type_}: give its shape with shapes={{{name!r}: (...)}}")
-        return access_type(type_)
-    lengths = tuple(int(length) for length in shape)
+        known = access_type(type_)
+        check_shape(known.shape, what)
+        return known
+    lengths = check_shape(shape, f"{what}: shapes")
     fits = len(lengths) == len(type_.shape) and all(
-        length >= 0 and wanted in (None, length)
-        for wanted, length in zip(type_.shape, lengths, strict=True)
+        wanted in (None, length) for wanted, length in zip(type_.shape, lengths, strict=True)
     )
     if not fits:
         raise ModelError(f"{what} is {type_}, which shapes gives as {lengths}")

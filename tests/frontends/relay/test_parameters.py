@@ -101,7 +101,8 @@ def test_shapes_settle_unknown_lengths():
     [
         ({"data": (5, 4)}, "which shapes gives as .5, 4."),
         ({"data": (5,)}, "which shapes gives as"),
-        ({"data": (-1, 3)}, "which shapes gives as"),
+        ({"data": (-1, 3)}, "must not be negative"),
+        ({"data": (2.5, 3)}, "must be an integer"),
         ({"data": (5, 3), "nobody": (1,)}, "no parameter nobody"),
     ],
 )

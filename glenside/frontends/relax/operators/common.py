@@ -1,0 +1,66 @@
+"""What several families need: dtypes, one length for each axis, known positions of an axis."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from glenside.errors import ShapeError
+from glenside.frontends.relax.constants import Constants
+from glenside.frontends.relay.signature import Ints, Refused
+from glenside.language import DTYPES, Term, builders
+
+
+def dtype_of(dtype: str | None, default: str) -> str:
+    """``dtype``, or ``default`` where the attribute leaves it open."""
+    if dtype in (None, "", "void"):
+        return default
+    if dtype not in DTYPES:
+        raise Refused(f"attribute dtype {dtype} is not one of {', '.join(DTYPES)}")
+    return dtype
+
+
+def as_term(x: Term | float, like: Term) -> Term:
+    """An operand that may be a number, in the dtype of the other."""
+    return x if isinstance(x, Term) else builders.constant(x, (), like.dtype)
+
+
+def number_of(constants: Constants, x: Term | float, what: str) -> float:
+    """An operand that must be one known number."""
+    if not isinstance(x, Term):
+        return x
+    known = constants.known(x)
+    if known is None or known.size != 1:
+        raise Refused(f"operand {what} must be a known number")
+    return float(known.item()) if known.dtype.kind == "f" else int(known.item())
+
+
+def ints_of(constants: Constants, x: Term | Ints, what: str) -> list[int]:
+    """An operand that must be a list of known integers."""
+    if not isinstance(x, Term):
+        return list(x)
+    known = constants.known(x)
+    if known is None or known.dtype.kind not in "iu":
+        raise Refused(f"operand {what} must be known while importing")
+    return [int(each) for each in known.reshape(-1)]
+
+
+def pick(constants: Constants, x: Term, places: Sequence[int], axis: int) -> Term:
+    """Known positions of one axis: a slice where they ascend evenly, else a gather."""
+    steps = {b - a for a, b in itertools.pairwise(places)} or {1}
+    if list(places) == list(range(x.shape[axis])):
+        return x
+    if not places:
+        return builders.slice_(x, axis, 0, 0)
+    if len(steps) == 1 and min(steps) >= 1:
+        return builders.slice_(x, axis, places[0], places[-1] + 1, min(steps))
+    indices = constants.parameter(np.array(places, np.int64), "positions")
+    return builders.gather(x, indices, axis)
+
+
+def check_vector(name: str, vector: Term, x: Term, axis: int) -> None:
+    """``vector`` must have one element for each position of ``axis``."""
+    if vector.shape != (x.shape[axis],):
+        raise ShapeError(f"{name} of shape {vector.shape} does not fit axis {axis} of {x.shape}")

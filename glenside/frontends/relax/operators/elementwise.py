@@ -1,0 +1,256 @@
+"""Operators on every element by itself, with NumPy broadcasting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from glenside.errors import ShapeError
+from glenside.frontends.onnx.phrases import (
+    add,
+    div,
+    elementwise,
+    maximum,
+    minimum,
+    mul,
+    select,
+    square,
+    sub,
+    unsqueeze_to,
+)
+from glenside.frontends.relax.operators.common import as_term, check_vector, dtype_of
+from glenside.frontends.relax.signature import operator
+from glenside.frontends.relay.operators.common import axis_of
+from glenside.language import Term, builders
+from glenside.language.shape import FLOATS
+
+_MAPS = {
+    "abs": "abs",
+    "acos": "acos",
+    "acosh": "acosh",
+    "asin": "asin",
+    "asinh": "asinh",
+    "atan": "atan",
+    "atanh": "atanh",
+    "ceil": "ceil",
+    "cos": "cos",
+    "cosh": "cosh",
+    "erf": "erf",
+    "exp": "exp",
+    "floor": "floor",
+    "isinf": "is_inf",
+    "isnan": "is_nan",
+    "log": "log",
+    "logical_not": "not",
+    "negative": "neg",
+    "nn.relu": "relu",
+    "round": "round",
+    "sigmoid": "sigmoid",
+    "sign": "sign",
+    "sin": "sin",
+    "sinh": "sinh",
+    "sqrt": "sqrt",
+    "tan": "tan",
+    "tanh": "tanh",
+}
+_FOLDS = {
+    "add": "add",
+    "divide": "div",
+    "equal": "equal",
+    "floor_mod": "mod",
+    "greater": "greater",
+    "greater_equal": "greater_equal",
+    "left_shift": "shift_left",
+    "less": "less",
+    "less_equal": "less_equal",
+    "logical_and": "and",
+    "logical_or": "or",
+    "logical_xor": "xor",
+    "maximum": "maximum",
+    "minimum": "minimum",
+    "mod": "fmod",
+    "multiply": "mul",
+    "power": "pow",
+    "right_shift": "shift_right",
+    "subtract": "sub",
+}
+
+
+def _map(function: str) -> Callable[..., Term]:
+    def apply(x: Term) -> Term:
+        return elementwise(function, x)
+
+    return apply
+
+
+def _fold(function: str) -> Callable[..., Term]:
+    def apply(a: Term | float, b: Term | float) -> Term:
+        return elementwise(function, *_both(a, b))
+
+    return apply
+
+
+def _both(a: Term | float, b: Term | float) -> tuple[Term, Term]:
+    if isinstance(a, Term):
+        return a, as_term(b, a)
+    if isinstance(b, Term):
+        return as_term(a, b), b
+    raise ShapeError("one operand must be a tensor")
+
+
+for _name, _function in _MAPS.items():
+    operator(_name)(_map(_function))
+for _name, _function in _FOLDS.items():
+    operator(_name)(_fold(_function))
+
+
+def _bitwise(function: str) -> Callable[..., Term]:
+    def apply(a: Term | float, b: Term | float) -> Term:
+        a, b = _both(a, b)
+        return elementwise(function if a.dtype == "bool" else f"bit_{function}", a, b)
+
+    return apply
+
+
+for _name in ("and", "or", "xor"):
+    operator(f"bitwise_{_name}")(_bitwise(_name))
+
+
+@operator("bitwise_not")
+def bitwise_not(x: Term) -> Term:
+    """Every bit turned over."""
+    return elementwise("not" if x.dtype == "bool" else "bit_not", x)
+
+
+@operator("not_equal")
+def not_equal(a: Term | float, b: Term | float) -> Term:
+    """Where two tensors differ."""
+    return elementwise("not", elementwise("equal", *_both(a, b)))
+
+
+@operator("floor_divide")
+def floor_divide(a: Term | float, b: Term | float) -> Term:
+    """The quotient rounded toward minus infinity."""
+    a, b = _both(a, b)
+    if a.dtype in FLOATS:
+        return elementwise("floor", div(a, b))
+    return div(sub(a, elementwise("mod", a, b)), b)
+
+
+@operator("log_add_exp")
+def log_add_exp(a: Term | float, b: Term | float) -> Term:
+    """``log(exp(a) + exp(b))``, formed so that nothing overflows."""
+    a, b = _both(a, b)
+    smaller = elementwise("exp", elementwise("neg", elementwise("abs", sub(a, b))))
+    return add(maximum(a, b), elementwise("log", add(smaller, 1)))
+
+
+@operator("isfinite")
+def isfinite(x: Term) -> Term:
+    """Where a number is neither infinite nor NaN."""
+    return elementwise("not", elementwise("or", elementwise("is_inf", x), elementwise("is_nan", x)))
+
+
+@operator("rsqrt")
+def rsqrt(x: Term) -> Term:
+    """``1 / sqrt(x)``"""
+    return elementwise("recip", elementwise("sqrt", x))
+
+
+@operator("square")
+def squared(x: Term) -> Term:
+    """``x * x``"""
+    return square(x)
+
+
+@operator("trunc")
+def trunc(x: Term) -> Term:
+    """The fraction cut off."""
+    negative = elementwise("less", x, as_term(0.0, x))
+    return select(negative, elementwise("ceil", x), elementwise("floor", x))
+
+
+@operator("ewise_fma")
+def ewise_fma(a: Term, b: Term, c: Term) -> Term:
+    """``a * b + c``"""
+    return add(mul(a, b), c)
+
+
+@operator("clip")
+def clip(x: Term, low: Term | float, high: Term | float) -> Term:
+    """Every element brought between two bounds."""
+    return minimum(maximum(x, low), high)
+
+
+@operator("where")
+def where(condition: Term, a: Term | float, b: Term | float) -> Term:
+    """``a`` where the condition holds (is not 0), else ``b``."""
+    return select(builders.cast(condition, "bool"), *_both(a, b))
+
+
+@operator("astype", "wrap_param")
+def astype(x: Term, *, dtype: str) -> Term:
+    """Every element converted; floats to integers toward zero."""
+    return builders.cast(x, dtype_of(dtype, x.dtype))
+
+
+# --- activations --------------------------------------------------------------------------------
+
+
+@operator("nn.gelu")
+def gelu(x: Term) -> Term:
+    """``x * P(X <= x)`` for a standard normal X."""
+    return mul(mul(x, 0.5), add(elementwise("erf", mul(x, math.sqrt(0.5))), 1))
+
+
+@operator("nn.gelu_tanh")
+def gelu_tanh(x: Term) -> Term:
+    """The approximation of gelu by ``tanh``."""
+    inner = mul(mul(x, math.sqrt(2 / math.pi)), add(mul(square(x), 0.044715), 1))
+    return mul(mul(x, 0.5), add(elementwise("tanh", inner), 1))
+
+
+@operator("nn.silu")
+def silu(x: Term) -> Term:
+    """``x * sigmoid(x)``"""
+    return mul(x, elementwise("sigmoid", x))
+
+
+@operator("nn.selu")
+def selu(x: Term) -> Term:
+    """``scale * x`` where positive, else ``scale * alpha * (exp(x) - 1)``."""
+    alpha, scale = 1.6732632423543772, 1.0507009873554805
+    below = mul(sub(elementwise("exp", minimum(x, 0)), 1), alpha * scale)
+    return add(mul(elementwise("relu", x), scale), below)
+
+
+@operator("nn.leakyrelu")
+def leakyrelu(x: Term, *, alpha: float) -> Term:
+    """``x`` where it is positive, else ``alpha * x``."""
+    return add(elementwise("relu", x), mul(minimum(x, 0), alpha))
+
+
+@operator("nn.prelu")
+def prelu(x: Term, alpha: Term, *, axis: int) -> Term:
+    """``x`` where it is positive, else times the slope of its position along an axis."""
+    axis = axis_of(axis, x.type.rank)
+    if alpha.type.size != 1:
+        check_vector("alpha", alpha, x, axis)
+        alpha = unsqueeze_to(alpha, axis, x.type.rank)
+    return add(elementwise("relu", x), mul(minimum(x, 0), alpha))
+
+
+@operator("nn.softplus")
+def softplus(x: Term, *, beta: float, threshold: float) -> Term:
+    """``log(1 + exp(beta x)) / beta``, and ``x`` where ``beta x`` exceeds the threshold."""
+    scaled = mul(x, beta)
+    # Bounded before the power is formed, so that what is not chosen does not overflow either.
+    curve = elementwise("log", add(elementwise("exp", minimum(scaled, threshold)), 1))
+    return select(elementwise("greater", scaled, as_term(threshold, x)), x, mul(curve, 1 / beta))
+
+
+@operator("nn.dropout")
+def dropout(x: Term, *, rate: float) -> tuple[Term, Term]:
+    """Nothing is dropped at inference, whatever the rate: ``x`` and a mask of ones."""
+    del rate
+    return x, builders.constant(1, x.shape, x.dtype)

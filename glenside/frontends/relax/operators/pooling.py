@@ -1,0 +1,154 @@
+"""Pools in one, two and three dimensions, in any order of axes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from glenside.errors import ShapeError
+from glenside.frontends.onnx.phrases import div, dot, maximum, reduce, to_end, transpose
+from glenside.frontends.onnx.spatial import Window
+from glenside.frontends.relax.constants import Constants
+from glenside.frontends.relax.signature import operator
+from glenside.frontends.relay.operators.common import relayout, window
+from glenside.frontends.relay.signature import Ints
+from glenside.language import Term, builders
+from glenside.language.builders import access, compute
+
+
+def _max_pool(form: str) -> Callable[..., Term]:
+    def max_pool(
+        x: Term,
+        *,
+        pool_size: Ints,
+        strides: Ints,
+        dilation: Ints,
+        padding: Ints,
+        ceil_mode: bool,
+        count_include_pad: bool,
+        layout: str,
+        out_layout: str,
+    ) -> Term:
+        """Greatest element of each window; padding never wins, so nothing hangs on counting it."""
+        del count_include_pad
+        x = relayout(x, layout, form)
+        looks = _looks(x, pool_size, strides, padding, dilation, ceil_mode)
+        result = compute("max", _windows(looks.pad(x, "lowest"), looks))
+        return relayout(result, form, out_layout or layout)
+
+    return max_pool
+
+
+def _avg_pool(form: str) -> Callable[..., Term]:
+    def avg_pool(
+        x: Term,
+        *,
+        pool_size: Ints,
+        strides: Ints,
+        dilation: Ints,
+        padding: Ints,
+        ceil_mode: bool,
+        count_include_pad: bool,
+        layout: str,
+        out_layout: str,
+    ) -> Term:
+        """Mean of each window, of the positions inside or also of the padding.
+
+        What a last, partial window reaches over the padding (``ceil_mode``) is never counted.
+        """
+        x = relayout(x, layout, form)
+        looks = _looks(x, pool_size, strides, padding, dilation, ceil_mode)
+        return relayout(_average(x, looks, count_include_pad), form, out_layout or layout)
+
+    return avg_pool
+
+
+for _suffix, _form in (("1d", "NCW"), ("2d", "NCHW"), ("3d", "NCDHW")):
+    operator(f"nn.max_pool{_suffix}")(_max_pool(_form))
+    operator(f"nn.avg_pool{_suffix}")(_avg_pool(_form))
+
+
+def _looks(
+    x: Term, kernel: Ints, strides: Ints, padding: Ints, dilation: Ints, ceil: bool
+) -> Window:
+    """The window of a pool; with ``ceil`` a last one may reach over the end of the padding.
+
+    One that starts in the padding at the end would see no data: it is dropped.
+    """
+    looks = window(x.shape[2:], kernel, strides, padding, dilation, False)
+    overhang = []
+    for i, length in enumerate(x.shape[2:] if ceil else ()):
+        reach = (looks.kernel[i] - 1) * looks.dilation[i] + 1
+        room = looks.before[i] + length + looks.after[i] - reach
+        count = -(-room // looks.stride[i]) + 1
+        if (count - 1) * looks.stride[i] >= looks.before[i] + length:
+            count -= 1
+        overhang.append(max((count - 1) * looks.stride[i] - room, 0))
+    return dataclasses.replace(looks, overhang=tuple(overhang)) if ceil else looks
+
+
+def _average(x: Term, looks: Window, count_padding: bool) -> Term:
+    patches = _windows(looks.pad(x, "zero"), looks)
+    if not looks.padded or (count_padding and not any(looks.overhang)):
+        return compute("mean", patches)
+    # How many positions count depends on where the window is, not on batch or channel.
+    inside = builders.constant(1, (1, 1, *x.shape[2:]), x.dtype)
+    for axis, (before, after, over) in enumerate(
+        zip(looks.before, looks.after, looks.overhang, strict=True), 2
+    ):
+        inside = builders.pad(inside, axis, before, after, 1 if count_padding else "zero")
+        inside = builders.pad(inside, axis, 0, over)
+    count = maximum(compute("sum", _windows(inside, looks)), 1)
+    return div(compute("sum", patches), count)
+
+
+def _windows(padded: Term, looks: Window) -> Term:
+    """``((N, C, d'...), (k...))``"""
+    return builders.windows(access(padded, 2), looks.kernel, looks.stride, looks.dilation)
+
+
+def _adaptive_avg_pool(form: str) -> Callable[..., Term]:
+    def adaptive_avg_pool(
+        constants: Constants,
+        x: Term,
+        *,
+        output_size: Ints | None,
+        layout: str,
+        out_layout: str,
+    ) -> Term:
+        """Means over as many windows as the output has positions, which may overlap by one."""
+        x = relayout(x, layout, form)
+        size = x.shape[2:]
+        wanted = size if output_size is None else output_size
+        wanted = wanted * len(size) if len(wanted) == 1 else wanted
+        if len(wanted) != len(size) or min((*wanted, *size)) < 1:
+            raise ShapeError(f"output_size {list(wanted)} does not fit the size {list(size)}")
+        return relayout(_adapted(constants, x, wanted), form, out_layout or layout)
+
+    return adaptive_avg_pool
+
+
+def _adapted(constants: Constants, x: Term, wanted: Sequence[int]) -> Term:
+    size = x.shape[2:]
+    if all(length == 1 for length in wanted):
+        return reduce("mean", x, range(2, x.type.rank), keepdims=True)
+    if not any(n % m for n, m in zip(size, wanted, strict=True)):
+        step = tuple(n // m for n, m in zip(size, wanted, strict=True))
+        return compute("mean", _windows(x, window(size, step, step, (0,), (1,), False)))
+    # Windows of several sizes: a mean along one axis after the other, as a product.
+    for axis, (length, count) in enumerate(zip(size, wanted, strict=True), 2):
+        weights = np.zeros((count, length), x.dtype)
+        for position in range(count):
+            low, high = position * length // count, -(-(position + 1) * length // count)
+            weights[position, low:high] = 1 / (high - low)
+        moved, inverse = to_end(x, [axis])
+        means = constants.parameter(weights, f"means{axis}")
+        product = dot(access(moved, moved.type.rank - 1), access(means, 1))
+        x = transpose(product, inverse)
+    return x
+
+
+for _suffix, _form in (("1d", "NCW"), ("2d", "NCHW"), ("3d", "NCDHW")):
+    operator(f"nn.adaptive_avg_pool{_suffix}")(_adaptive_avg_pool(_form))

@@ -1,0 +1,189 @@
+"""Limits, reasons to stop, and unsound rules."""
+
+import dataclasses
+from collections.abc import Iterator
+
+import pytest
+from egglog import RewriteOrRule, Vec, eq, i64, rule, union, var, vars_
+
+from glenside.errors import GlensideError, UnsoundRewrite
+from glenside.language import Term, builders
+from glenside.rewrites import (
+    RuleSet,
+    StopReason,
+    contains,
+    egraph,
+    rewrite_rule,
+    rule_named,
+    saturate,
+)
+from glenside.rewrites.im2col import IM2COL
+from glenside.rewrites.layout import LAYOUT
+from glenside.rewrites.tensorize import systolic_rules
+from glenside.rewrites.vocabulary import Access, ints
+
+
+def program() -> Term:
+    x = builders.tensor("x", (2, 3))
+    return builders.transpose(builders.transpose(x, (1, 0)), (1, 0))
+
+
+@rewrite_rule("grow", exact=True)
+def grow() -> Iterator[RewriteOrRule]:
+    """A sound rule without end: pads ever more and slices it off again."""
+    x = var("x", Access)
+    s = var("s", Vec[i64])
+    n = var("n", i64)
+    padded = x.pad("zero", 0, 0, 1, 0)
+    yield rule(eq(s).to(x.outer), eq(n).to(s[0])).then(union(x).with_(padded.slice(0, 0, n, 1)))
+
+
+GROW = RuleSet("grow", (grow(),))
+
+
+def test_a_fixed_point_is_saturated() -> None:
+    result = saturate([program()], [LAYOUT])
+    assert result.stop_reason is StopReason.SATURATED
+    assert not result.iterations[-1].changed
+    assert result.rules["merge-transposes"] > 0
+    assert result.rules["merge-reshapes"] == 0
+    assert (result.nodes, result.classes) == (3, 2)
+
+
+def test_the_node_limit_stops_growth_soon_after() -> None:
+    result = saturate([program()], [GROW], node_limit=100)
+    assert result.stop_reason is StopReason.NODE_LIMIT
+    assert 100 < result.nodes < 300
+    assert contains(result.egraph, program()) == result.egraph.roots[0]
+
+
+def test_a_program_beyond_the_node_limit_is_left_as_it_is() -> None:
+    result = saturate([program()], [LAYOUT], node_limit=1)
+    assert result.stop_reason is StopReason.NODE_LIMIT
+    assert result.nodes == 3
+    assert contains(result.egraph, program()) == result.egraph.roots[0]
+
+
+def test_the_iteration_limit_counts_passes() -> None:
+    result = saturate([program()], [GROW], iter_limit=4)
+    assert result.stop_reason is StopReason.ITER_LIMIT
+    assert len(result.iterations) == 4
+    assert [i.nodes for i in result.iterations] == sorted(i.nodes for i in result.iterations)
+
+
+def test_the_time_limit() -> None:
+    result = saturate([program()], [GROW], time_limit=0.0)
+    assert result.stop_reason is StopReason.TIME_LIMIT
+    assert contains(result.egraph, program()) == result.egraph.roots[0]
+
+
+def test_the_reason_is_the_worst_of_the_stages_and_later_stages_still_run() -> None:
+    later = dataclasses.replace(LAYOUT, stage=1)
+    result = saturate([program()], [GROW, later], iter_limit=2)
+    assert result.stop_reason is StopReason.ITER_LIMIT
+    assert {i.stage for i in result.iterations} == {0, 1}
+    assert result.rules["merge-transposes"] > 0
+
+
+def test_stages_run_until_a_whole_round_changes_nothing() -> None:
+    # What the second stage does gives the first more to do.
+    first = dataclasses.replace(rule_named("merge-transposes"), stage=1)
+    second = dataclasses.replace(rule_named("transpose-out-of-pad"), stage=2)
+    x = builders.transpose(builders.tensor("x", (2, 3)), (1, 0))
+    term = builders.transpose(builders.pad(x, 0, 1, 1), (1, 0))
+    result = saturate([term], [first, second])
+    assert result.stop_reason is StopReason.SATURATED
+    merged = builders.pad(builders.tensor("x", (2, 3)), 1, 1, 1)
+    assert contains(result.egraph, merged) == result.egraph.roots[0]
+
+
+def test_progress_is_told_after_each_pass() -> None:
+    told: list[tuple[int, int]] = []
+    result = saturate([program()], [LAYOUT], iter_limit=9, progress=lambda *at: told.append(at))
+    assert told == [(n + 1, 9) for n in range(len(result.iterations))]
+
+
+def test_an_interrupt_passes_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(egraph.EGraph, "apply", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            saturate([program()], [LAYOUT])
+    assert saturate([program()], [LAYOUT]).stop_reason is StopReason.SATURATED
+
+
+def test_every_term_of_the_program_has_its_class() -> None:
+    term = program()
+    result = saturate([term], [LAYOUT])
+    assert result.term_classes[term] == result.term_classes[builders.tensor("x", (2, 3))]
+
+
+def test_the_same_run_gives_the_same_growth() -> None:
+    x = builders.tensor("x", (4, 5))
+    dot = builders.compute("dot", builders.pair(builders.access(x, 1), builders.access(x, 1)))
+    first, second = (saturate([dot], [IM2COL, LAYOUT, systolic_rules(2, 2)]) for _ in range(2))
+    assert first.egraph == second.egraph
+    assert [i.nodes for i in first.iterations] == [i.nodes for i in second.iterations]
+
+
+# --- unsound rules -------------------------------------------------------------------------------
+
+
+@rewrite_rule("drop-any-transpose", exact=True)
+def drop_any_transpose() -> Iterator[RewriteOrRule]:
+    """Unsound: the shapes differ."""
+    x, whole = vars_("x whole", Access)
+    p = var("p", Vec[i64])
+    yield rule(eq(whole).to(x.transpose(p))).then(union(whole).with_(x))
+
+
+@rewrite_rule("make-ill-typed", exact=True)
+def make_ill_typed() -> Iterator[RewriteOrRule]:
+    """Unsound: what it makes has no type at all."""
+    x, whole = vars_("x whole", Access)
+    p = var("p", Vec[i64])
+    yield rule(eq(whole).to(x.transpose(p))).then(union(whole).with_(x.reshape(ints(7), ints())))
+
+
+@pytest.mark.parametrize(
+    ("rule_", "message"),
+    [
+        (drop_any_transpose(), "rule drop-any-transpose equates accesses of different"),
+        (make_ill_typed(), "rule make-ill-typed is unsound: .*ill-typed reshape"),
+    ],
+)
+def test_the_rule_that_breaks_a_type_is_named(rule_: object, message: str) -> None:
+    mixed = RuleSet("mixed", (*LAYOUT.rules, rule_))  # type: ignore[arg-type]
+    x = builders.transpose(builders.tensor("x", (2, 3)), (1, 0))
+    with pytest.raises(UnsoundRewrite, match=message):
+        saturate([x], [mixed])
+    assert saturate([x], [LAYOUT]).stop_reason is StopReason.SATURATED
+
+
+# --- rules by name -------------------------------------------------------------------------------
+
+
+def test_rules_are_found_by_name_and_parameters() -> None:
+    assert rule_named("systolic-blocked(16,8)").rules[0].name == "systolic-blocked(16,8)"
+    assert rule_named("merge-reshapes").rules == LAYOUT.only("merge-reshapes").rules
+    assert systolic_rules(2, 2).only("systolic-blocked").rules == systolic_rules(2, 2).rules
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no-such-rule", "no rule is called 'no-such-rule'; there are .*merge-reshapes"),
+        ("merge-reshapes(3)", "takes other parameters"),
+        ("systolic-blocked", "takes other parameters"),
+    ],
+)
+def test_wrong_names_are_told(name: str, message: str) -> None:
+    with pytest.raises(GlensideError, match=message):
+        rule_named(name)
+
+
+def test_wrong_names_in_a_set_are_told() -> None:
+    with pytest.raises(GlensideError, match=r"layout has no rule 'x', it has .*merge-reshapes"):
+        LAYOUT.without("x")
