@@ -31,13 +31,11 @@ Sums of thousands of float32 products in another order differ by some 1e-5."""
 def check(
     program: Program,
     model: Model,
-    names: Mapping[Term, str] | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> float:
     """The largest relative error over the outputs, on random inputs.
 
-    :param names: what the user calls the terms of the program; used in messages.
     :raises CheckFailed: it exceeds :data:`TOLERANCE`; names the first node that differs.
     """
     inputs = random_inputs(model.inputs, seed)
@@ -51,7 +49,7 @@ def check(
             raise CheckFailed(
                 f"output {name!r} of {model.name} differs from NumPy by {error:.2e} (relative, "
                 f"{TOLERANCE.get(right.dtype.name, 0.0):.0e} is allowed): "
-                + _first_difference(program, model, names or {}, env, inputs)
+                + _first_difference(program, model, env, inputs)
             )
         worst = max(worst, error)
     return worst
@@ -84,11 +82,11 @@ def relative_error(got: Array, right: Array) -> float:
 def _first_difference(
     program: Program,
     model: Model,
-    names: Mapping[Term, str],
     env: Mapping[str, Array],
     inputs: Mapping[str, Array],
 ) -> str:
     """Where the numbers part: in compiled code and simulators, else in a rewrite."""
+    names = program.names
     compiled = program.trace(inputs)
     # What units mean, not what their simulators compute: those are under suspicion too.
     meant = map_terms(program.terms, units.meaning)

@@ -101,16 +101,22 @@ def optimize(
         extractor=extracted.extractor,
         rules=tuple(RuleUse(name, count) for name, count in explored.rules.items()),
     )
-    outputs = dict(zip(imported.outputs, extracted.terms, strict=True))
-    program = Program(imported.name, imported.inputs, outputs, executable, report)
+    names = {
+        extracted.classes[number]: imported.names[term]
+        for term, number in explored.term_classes.items()
+        if term in imported.names and number in extracted.classes
+    }
+    program = Program(
+        imported.name,
+        imported.inputs,
+        dict(zip(imported.outputs, extracted.terms, strict=True)),
+        executable,
+        report,
+        params=imported.params,
+        names=names or imported.names,
+    )
     if check:
-        names = {
-            term: imported.names[original]
-            for original, number in explored.term_classes.items()
-            if original in imported.names and (term := extracted.classes.get(number)) is not None
-        }
-        error = checking.check(program, imported, names or imported.names, progress=progress)
-        program.report = program.report.checked(error)
+        program.report = report.checked(checking.check(program, imported, progress=progress))
     return program
 
 

@@ -38,6 +38,9 @@ class Program:
         outputs: Mapping[str, Term] | tuple[str, ...],
         executable: Executable,
         report: Report,
+        *,
+        params: Mapping[str, Array] | None = None,
+        names: Mapping[Term, str] | None = None,
         saved: Path | None = None,
     ) -> None:
         self.name = name
@@ -46,6 +49,9 @@ class Program:
         self.output_names = tuple(outputs)
         self.report = report
         self._executable = executable
+        self._params = params
+        self.names = dict(names or {})
+        """What the user's model calls the values of terms; empty in a loaded program."""
         self._saved = saved
         self._terms = tuple(outputs.values()) if isinstance(outputs, Mapping) else None
 
@@ -124,6 +130,26 @@ class Program:
         """The value of every term that is materialised while the program runs."""
         return self._executable.trace(self._bind(args, kwargs))
 
+    def to_onnx(self) -> Any:
+        """The program as an ONNX ``ModelProto``, accelerator calls being local functions.
+
+        :raises GlensideError: the program was loaded, so that its parameters are only there as
+            packed for its kernels; or the model exceeds the 2 GiB of an ONNX file.
+        """
+        from glenside.exporters.onnx import to_onnx
+
+        return to_onnx(self.name, self.inputs, *self._exported())
+
+    def _exported(self) -> tuple[Mapping[str, Array], dict[str, Term], dict[Term, str]]:
+        """Parameters, outputs and names, as exporters take them."""
+        if self._params is None:
+            raise GlensideError(
+                f"{self.name} was loaded from a directory, which keeps no parameters as the model "
+                "had them: export the program that optimize() returned"
+            )
+        outputs = dict(zip(self.output_names, self.terms, strict=True))
+        return self._params, outputs, self.names
+
     def save(self, directory: str | Path) -> None:
         """Writes the program to a directory (made when missing) that :func:`load` reads.
 
@@ -185,7 +211,7 @@ def load(directory: str | Path) -> Program:
         tuple(manifest["outputs"]),
         launch.load(str(folder / _CODE)),
         Report.from_json(manifest["report"]),
-        folder,
+        saved=folder,
     )
 
 

@@ -81,3 +81,21 @@ def test_results_are_the_callers_own():
     kept = first.copy()
     program(a * 5, c)
     np.testing.assert_array_equal(first, kept)
+
+
+def test_a_program_becomes_an_onnx_model_again():
+    import onnx
+
+    program = glenside.optimize(small_network(), "systolic-array:16x16", check=False)
+    exported = program.to_onnx()
+    onnx.checker.check_model(exported, full_check=True)
+    assert {f.domain for f in exported.functions} == {"glenside"}
+    (expected,) = onnxruntime_answers(small_network(), image=IMAGE)
+    (got,) = onnxruntime_answers(exported, image=IMAGE)
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_loaded_program_says_why_it_cannot_be_exported(tmp_path):
+    glenside.optimize(two_outputs(), check=False).save(tmp_path)
+    with pytest.raises(GlensideError, match="keeps no parameters"):
+        glenside.load(tmp_path).to_onnx()

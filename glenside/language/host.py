@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import base64
 import functools
+import importlib.util
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from glenside.errors import GlensideError
+from glenside.language.shape import Shape
 
 Array = np.ndarray[Any, Any]
 
@@ -40,16 +42,34 @@ def run_host_op(attributes: Mapping[str, Any], operands: list[Array]) -> Array:
     return result
 
 
-def _run(attributes: Mapping[str, Any], operands: list[Array]) -> Array:
-    session = _session(
+def refusal(attributes: Mapping[str, Any], operands: Sequence[tuple[str, Shape]]) -> str | None:
+    """Why onnxruntime would not run such a term on operands of these dtypes and shapes.
+
+    None when it would, or when it is not installed here.
+    """
+    if importlib.util.find_spec("onnxruntime") is None:
+        return None
+    try:
+        _session_of(attributes, tuple(operands))
+    except Exception as problem:  # onnxruntime's errors share no base class.
+        return str(problem).splitlines()[0]
+    return None
+
+
+def _session_of(attributes: Mapping[str, Any], operands: tuple[tuple[str, Shape], ...]) -> Any:
+    return _session(
         attributes["operator"],
         attributes["domain"],
         attributes["version"],
         attributes["attributes"],
         attributes["output"],
-        tuple((array.dtype.name, array.shape) for array in operands),
+        operands,
         attributes["dtype"],
     )
+
+
+def _run(attributes: Mapping[str, Any], operands: list[Array]) -> Array:
+    session = _session_of(attributes, tuple((each.dtype.name, each.shape) for each in operands))
     feeds = {f"x{i}": np.asarray(array, order="C") for i, array in enumerate(operands)}
     (result,) = session.run(None, feeds)
     return np.asarray(result)
@@ -99,6 +119,8 @@ def _session(
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid(domain, version)])
     model.ir_version = min(model.ir_version, 10)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # What goes wrong is raised; nobody reads a log.
     return onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )

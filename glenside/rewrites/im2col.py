@@ -28,7 +28,7 @@ from egglog import (
 )
 
 from glenside.rewrites.ruleset import RuleSet, rewrite_rule
-from glenside.rewrites.vocabulary import Access, drop, flat, ints, product, take
+from glenside.rewrites.vocabulary import MAX_RANK, Access, drop, flat, ints, product, take
 
 root = relation("root", Access, egg_fn="root")
 """The outputs of the program; loading states them."""
@@ -49,26 +49,19 @@ def flatten_unflatten() -> Iterator[RewriteOrRule]:
     g = var("g", i64)
     shape = (eq(s).to(x.outer), eq(t).to(x.item))
     flattened = union(x).with_(x.flatten().reshape(s, t))
+    # Beyond that rank the type of the result could not be derived.
+    flattens = (s.length() <= MAX_RANK, t.length() <= MAX_RANK)
     for operation in (x.cart_prod(y, g), y.cart_prod(x, g)):
-        explored = (
-            operation,
-            *shape,
-            excess_axes(s, t, g) > 0,
+        explored = (operation, *shape, excess_axes(s, t, g) > 0)
+        yield rule(*explored, eq(g).to(i64(0)), t.length() >= 1, *flattens).then(flattened)
+        # flatten would merge the batch with the rest, and leave an item without axes as it is.
+        yield rule(
+            *explored,
+            g + (i64(1) - t.length()).max(0) > 0,
             eq(rows).to(take(s, g).append(flat(drop(s, g)))),
             eq(columns).to(ints(product(t))),
-        )
-        yield rule(*explored, eq(g).to(i64(0)), t.length() >= 1).then(flattened)
-        # flatten would merge the batch with the rest, and leave an item without axes as it is.
-        yield rule(*explored, g + (i64(1) - t.length()).max(0) > 0).then(
-            union(x).with_(x.reshape(rows, columns).reshape(s, t))
-        )
-    yield rule(
-        root(x),
-        *shape,
-        (s.length() - 1).max(0) + (t.length() - 1).max(0) > 0,
-        eq(rows).to(flat(s)),
-        eq(columns).to(flat(t)),
-    ).then(flattened)
+        ).then(union(x).with_(x.reshape(rows, columns).reshape(s, t)))
+    yield rule(root(x), *shape, s.length().max(t.length()) > 1, *flattens).then(flattened)
 
 
 @rewrite_rule("reshape-out-of-cart-prod", exact=True)

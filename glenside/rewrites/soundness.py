@@ -3,22 +3,27 @@
 Every class of a saturated e-graph is given one value, that of its least term, and every node is
 computed from the values of its operands. If each gives the value of its class, then all programs
 the e-graph holds compute the same, however many there are.
+
+:func:`check_sound` and :func:`check_fires` do so for random programs and need Hypothesis.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glenside.errors import UnsoundRewrite
+from glenside.errors import GlensideError, UnsoundRewrite
 from glenside.language.interpreter import evaluate
 from glenside.language.operators import OPERATORS
 from glenside.language.term import Term
 from glenside.rewrites.frozen import ENode, FrozenEGraph
-from glenside.rewrites.ruleset import RuleSet
+from glenside.rewrites.ruleset import Rule, RuleSet
 from glenside.rewrites.saturation import Saturation, saturate
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
 
 Array = np.ndarray[Any, Any]
 
@@ -88,3 +93,60 @@ def check_program(
                 f"{root!r} is {_brief(expected)}, its class is {_brief(values[number])}"
             )
     return result
+
+
+class NeverFired(GlensideError):
+    """A rule matched none of the programs it was tried on, so nothing is known about it."""
+
+
+def check_sound(
+    rules: Rule | RuleSet, programs: SearchStrategy[Term] | None = None, *, examples: int = 100
+) -> dict[str, int]:
+    """Tries rules on random programs and computes every form they find.
+
+    :param programs: what to try them on; by default what each of the rules looks for.
+    :param examples: programs for each rule.
+    :return: how often each rule matched.
+    :raises UnsoundRewrite: the rules equate programs that differ. The message holds the smallest
+        such program.
+    """
+    from hypothesis import HealthCheck, given, settings
+
+    from glenside.rewrites.instances import environment, instances
+
+    ruleset = RuleSet(rules.name, (rules,)) if isinstance(rules, Rule) else rules
+    fired = dict.fromkeys((rule.name for rule in ruleset), 0)
+    sources = [instances(rule) for rule in ruleset] if programs is None else [programs]
+    for source in sources:
+
+        @settings(
+            max_examples=examples,
+            deadline=None,
+            database=None,
+            derandomize=True,
+            report_multiple_bugs=False,
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(source)
+        def try_on(program: Term) -> None:
+            try:
+                result = check_program(
+                    [program], [ruleset], environment([program]), iter_limit=4, node_limit=2_000
+                )
+            except UnsoundRewrite as problem:
+                raise UnsoundRewrite(f"{problem} (in {program})") from problem
+            for name, count in result.rules.items():
+                fired[name] += count
+
+        try_on()
+    return fired
+
+
+def check_fires(
+    rules: Rule | RuleSet, programs: SearchStrategy[Term] | None = None, *, examples: int = 100
+) -> None:
+    """Likewise, and raises :class:`NeverFired` when a rule never matched."""
+    fired = check_sound(rules, programs, examples=examples)
+    idle = [name for name, count in fired.items() if not count]
+    if idle:
+        raise NeverFired(f"never fired in {examples} programs each: {', '.join(idle)}")

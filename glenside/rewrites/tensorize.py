@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from egglog import RewriteOrRule, String, StringLike, Vec, eq, i64, rule, union, var, vars_
+from egglog import RewriteOrRule, String, Vec, eq, i64, rule, union, var, vars_
 
 from glenside.rewrites.im2col import excess_axes
 from glenside.rewrites.ruleset import RuleSet, rewrite_rule
 from glenside.rewrites.types import typed
-from glenside.rewrites.vocabulary import Access, ints
+from glenside.rewrites.vocabulary import Access, drop, ints, product
 
 SYSTOLIC_ARRAY = "systolic-array"
 
@@ -44,16 +44,31 @@ def systolic(rows: int | None = None, columns: int | None = None) -> Iterator[Re
 
 @rewrite_rule("systolic-blocked", exact=False)
 def systolic_blocked(rows: int, columns: int) -> Iterator[RewriteOrRule]:
-    """``dot(X × Y) -> blocked systolic-array (rows columns) X Y`` for matrices of any size."""
-    return blocked_product(SYSTOLIC_ARRAY, (rows, columns))
+    """``dot(X × Y) -> blocked systolic-array (R C) X Y`` where R divides K and C divides N."""
+    yield from tiled_product(SYSTOLIC_ARRAY, (rows, columns), whole_tiles=(rows, columns))
 
 
-def blocked_product(unit: StringLike, parameters: tuple[int, ...]) -> Iterator[RewriteOrRule]:
-    """Cases of a rule that gives every product of matrices to ``unit``, a batch included."""
+@rewrite_rule("systolic-padded", exact=False)
+def systolic_padded(rows: int, columns: int) -> Iterator[RewriteOrRule]:
+    """Likewise for any size: tiles at the edges are padded with zeros when the call is expanded."""
+    yield from tiled_product(SYSTOLIC_ARRAY, (rows, columns))
+
+
+def tiled_product(
+    unit: str, parameters: tuple[int, ...], whole_tiles: tuple[int, int] | None = None
+) -> Iterator[RewriteOrRule]:
+    """Cases of a rule that gives products of matrices to ``unit``, a batch of them included.
+
+    :param whole_tiles: what has to divide K and N, if anything.
+    """
     x, y, whole = vars_("x y whole", Access)
     s, t, s2 = vars_("s t s2", Vec[i64])
     dtype = var("dtype", String)
     g = var("g", i64)
+    conditions = []
+    if whole_tiles is not None:
+        rows, columns = map(i64, whole_tiles)
+        conditions += [eq(t[0] % rows).to(i64(0)), eq(product(drop(s2, g)) % columns).to(i64(0))]
     yield rule(
         eq(whole).to(x.cart_prod(y, g).compute("dot", dtype)),
         eq(s).to(x.outer),
@@ -61,9 +76,10 @@ def blocked_product(unit: StringLike, parameters: tuple[int, ...]) -> Iterator[R
         eq(s2).to(y.outer),
         eq(excess_axes(s, t, g)).to(i64(0)),
         eq(excess_axes(s2, t, g)).to(i64(0)),
+        *conditions,
     ).then(union(whole).with_(x.blocked(y, unit, ints(*parameters), g, dtype)))
 
 
 def systolic_rules(rows: int, columns: int) -> RuleSet:
     """What a systolic array of this size needs to be found."""
-    return RuleSet(f"systolic-array:{rows}x{columns}", (systolic_blocked(rows, columns),))
+    return RuleSet(f"systolic-array:{rows}x{columns}", (systolic_padded(rows, columns),))

@@ -151,7 +151,7 @@ class Access(Expr):
 # Functions with a body become primitives of egglog: they are computed at once, without Python. A
 # primitive that fails (an index out of range) makes the query around it not match.
 
-MAX_RANK = 16
+MAX_RANK = 12
 """``product`` fails on longer lists, so that rules which need it do not fire there."""
 
 
@@ -189,10 +189,9 @@ def _product_of_padded(v: Vec[i64]) -> i64:
 @function
 def product(v: Vec[i64]) -> i64:
     """The product of at most ``MAX_RANK`` entries."""
-    # There is no fold. The last factor is 1, or a failure where the list is too long.
-    ones = ints(*[1] * (MAX_RANK + 1))
-    missing = i64(MAX_RANK) - v.length()
-    return _product_of_padded(v.append(take(ones, missing))) * ones[missing]
+    # There is no fold. Where the list is too long, the last factor fails by dividing by zero.
+    fits = (i64(MAX_RANK + 1) - v.length()).max(0).min(1)
+    return _product_of_padded(v.append(ints(*[1] * MAX_RANK))) * (i64(1) / fits)
 
 
 @function

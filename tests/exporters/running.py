@@ -16,7 +16,7 @@ TOLERANCE = {"float16": 1e-2, "float32": 1e-5, "float64": 1e-12}
 
 
 def export(*terms: Term, names: Mapping[Term, str] | None = None) -> onnx.ModelProto:
-    """The terms as a checked model whose tensors are all inputs and whose outputs are y0, y1, ..."""
+    """The terms as a checked model with all tensors as inputs and outputs y0, y1, ..."""
     leaves = {t["name"]: t.type for t in topological_order(terms) if t.op == "tensor"}
     outputs = {f"y{i}": term for i, term in enumerate(terms)}
     return checked(to_onnx("program", leaves, {}, outputs, names))

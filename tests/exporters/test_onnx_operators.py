@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from glenside.language import DTYPES, OPERATORS, Term, builders, evaluate
+from glenside.language import DTYPES, OPERATORS, Term, builders, evaluate, topological_order
 from glenside.language.builders import access, compute, tensor
+from glenside.language.shape import FLOATS, INTEGERS
 from tests.exporters.running import assert_same, export, operator_types, run
-from tests.strategies import environment, terms
+from tests.strategies import INDEX, environment, terms
 
 X = tensor("x", (2, 6, 5))
 
@@ -45,15 +46,15 @@ EXAMPLES = {
         builders.pad(tensor("x", (2, 6, 5), d), 1, *each)
         for each in ((1, 2), (0, 3, "lowest"), (1, 0, 1, 2), (0, 0, "zero", 1))
     ]
-    + [builders.pad(tensor("x", (2, 0), d), 1, 1, 1, 1)],
+    + [builders.pad(tensor("empty", (2, 0), d), 1, 1, 1, 1)],
     "squeeze": lambda d: [builders.squeeze(tensor("x", (2, 1, 5), d), 1)],
     "unsqueeze": lambda d: [builders.unsqueeze(tensor("x", (2, 6), d), 1)],
     "broadcast": lambda d: [builders.broadcast(tensor("x", (2, 1, 5), d), (2, 3, 5))],
     "flatten": lambda d: [builders.flatten(access(tensor("x", (2, 6, 5), d), 2))],
     "reshape": lambda d: [builders.reshape(access(tensor("x", (2, 6, 5), d), 1), (2,), (3, 10))],
     "gather": lambda d: [
-        builders.gather(tensor("x", (2, 6, 5), d), tensor("index-below-6-i", (2, 3), i), 1)
-        for i in ("int8", "int64", "uint64")[:1]
+        builders.gather(tensor("x", (2, 6, 5), d), tensor(f"{INDEX}6-{i}", (2, 3), i), 1)
+        for i in INTEGERS
     ],
     "cast": lambda d: [builders.cast(tensor("x", (2, 6), d), each) for each in DTYPES],
     "where": lambda d: [
@@ -97,7 +98,8 @@ def test_random_programs(term: Term) -> None:
     assert (got.dtype, got.shape) == (right.dtype, right.shape)
     if right.dtype.kind != "f":
         # An error before a rounding to integers or a comparison may be one step of it.
-        assert np.mean(got == right) > 0.9 or not right.size
+        exact = all(each.dtype not in FLOATS for each in topological_order([term]))
+        assert not right.size or np.mean(got == right) >= (1.0 if exact else 0.9)
         return
     finite = np.isfinite(right) & np.isfinite(got)
     assert np.array_equal(np.isnan(got), np.isnan(right)) or right.dtype == "float16"
@@ -143,8 +145,6 @@ def test_bias_is_broadcast_by_the_addition() -> None:
 def test_a_pair_of_broadcasts_keeps_its_shape() -> None:
     one = builders.broadcast(tensor("a", (1, 3)), (4, 3))
     other = builders.broadcast(tensor("b", (1, 1)), (4, 3))
-    roots = [compute("add", builders.pair(one, other)), compute("less", builders.pair(one, other))]
-    roots = [builders.outer_only(each) for each in roots if each.shape == (4,)]
     sums = [
         compute(f, builders.pair(access(one, 0), access(other, 0)))
         for f in ("add", "less", "div", "mod")

@@ -193,6 +193,11 @@ def test_matrix_product_of_large_integers_wraps_around():
     np.testing.assert_array_equal(matrix_product(a, a, "int64"), wrapped)
 
 
+def test_matrix_product_of_integers_is_exact_beyond_the_integers_of_float64():
+    a = np.array([[2**28 + 1]], "int64")
+    assert matrix_product(a, a, "int64") == 2**56 + 2**29 + 1
+
+
 def test_matrix_product_of_halves_rounds_once():
     a = np.array([[300.0, 300.0]], "float16")
     b = np.array([[300.0], [-299.0]], "float16")

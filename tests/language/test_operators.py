@@ -381,6 +381,8 @@ class TestSqueeze:
         t = access(tensor("t", (1, 2, 3, 1)), 1)
         assert is_typed(squeeze(t, 0), (), (2, 3, 1))
         assert is_typed(squeeze(t, 3), (1,), (2, 3))
+        first_item_axis = access(tensor("t", (2, 1, 3)), 1)
+        assert is_typed(squeeze(first_item_axis, 1), (2,), (3,))
         same(value(squeeze(t, 0), t=X23.reshape(1, 2, 3, 1)), X23[..., None])
 
     def test_refuses_longer_and_missing_axes(self):

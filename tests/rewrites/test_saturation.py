@@ -168,7 +168,7 @@ def test_the_rule_that_breaks_a_type_is_named(rule_: object, message: str) -> No
 def test_rules_are_found_by_name_and_parameters() -> None:
     assert rule_named("systolic-blocked(16,8)").rules[0].name == "systolic-blocked(16,8)"
     assert rule_named("merge-reshapes").rules == LAYOUT.only("merge-reshapes").rules
-    assert systolic_rules(2, 2).only("systolic-blocked").rules == systolic_rules(2, 2).rules
+    assert systolic_rules(2, 2).only("systolic-padded").rules == systolic_rules(2, 2).rules
 
 
 @pytest.mark.parametrize(

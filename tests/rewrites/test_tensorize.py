@@ -1,5 +1,7 @@
 """Rules that give matrix products to units."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,8 +15,8 @@ matrix_products = products(item=shapes(1, 1), rest=1)
 
 
 @given(dots(matrix_products), st.integers(1, 4), st.integers(1, 4))
-def test_systolic_blocked_takes_matrices_of_any_size(term: Term, rows: int, columns: int) -> None:
-    name = f"systolic-blocked({rows},{columns})"
+def test_systolic_padded_takes_matrices_of_any_size(term: Term, rows: int, columns: int) -> None:
+    name = f"systolic-padded({rows},{columns})"
     result = check(term, name)
     assert result.rules[name] == 1
     pattern = f"(blocked systolic-array ({rows} {columns}) ?a ?b)"
@@ -22,10 +24,20 @@ def test_systolic_blocked_takes_matrices_of_any_size(term: Term, rows: int, colu
 
 
 @given(dots(products()))
-def test_systolic_blocked_takes_only_matrices(term: Term) -> None:
+def test_systolic_padded_takes_only_matrices(term: Term) -> None:
     product = term.children[0]
     fits = all(x.type.split <= product["batch"] + 1 and len(x.item) == 1 for x in product.children)
-    assert check(term, "systolic-blocked(2,3)").rules["systolic-blocked(2,3)"] == fits
+    assert check(term, "systolic-padded(2,3)").rules["systolic-padded(2,3)"] == fits
+
+
+@given(dots(matrix_products), st.integers(1, 4), st.integers(1, 4))
+def test_systolic_blocked_takes_whole_tiles(term: Term, rows: int, columns: int) -> None:
+    product = term.children[0]
+    y = product.children[1]
+    n = math.prod(y.outer[product["batch"] :])
+    fits = y.item[0] % rows == 0 and n % columns == 0
+    name = f"systolic-blocked({rows},{columns})"
+    assert check(term, name).rules[name] == fits
 
 
 @given(dots(matrix_products))

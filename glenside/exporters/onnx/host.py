@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import onnx
 from onnx import helper, version_converter
@@ -81,7 +82,7 @@ def choose_opsets(terms: Iterable[Term]) -> dict[str, int]:
         (
             opset
             for opset in range(newest, OLDEST_OPSET - 1, -1)
-            if all(_since(name, version) == _since(name, opset) for name, version in standard)
+            if all(_means_the_same(name, version, opset) for name, version in standard)
         ),
         newest,
     )
@@ -89,13 +90,33 @@ def choose_opsets(terms: Iterable[Term]) -> dict[str, int]:
 
 
 @functools.cache
-def _since(operator: str, opset: int) -> int | None:
-    """The opset that brought the definition ``operator`` has in ``opset``; None if it has none."""
+def _schema(operator: str, domain: str, opset: int) -> Any:
+    """The definition of an operator in an opset; None where it has none, or is deprecated."""
     try:
-        schema = onnx.defs.get_schema(operator, opset, "")
+        schema = onnx.defs.get_schema(operator, opset, domain)
     except onnx.defs.SchemaError:
         return None
-    return None if schema.deprecated else int(schema.since_version)
+    return None if schema.deprecated else schema
+
+
+def _means_the_same(operator: str, version: int, opset: int) -> bool:
+    """Whether an operator of the standard domain has one definition in both opsets."""
+    old, new = _schema(operator, "", version), _schema(operator, "", opset)
+    return bool(old and new and old.since_version == new.since_version)
+
+
+def least_outputs(term: Term) -> int:
+    """How many outputs the operator of a ``host_op`` always has."""
+    schema = _schema(term["operator"], term["domain"], term["version"])
+    return schema.min_output if schema else 0
+
+
+def may_be_absent(term: Term, output: int) -> bool:
+    """Whether an output of a host operator that nothing reads may be left without a name."""
+    schema = _schema(term["operator"], term["domain"], term["version"])
+    if schema is None or output >= len(schema.outputs):
+        return True
+    return bool(schema.outputs[output].option == onnx.defs.OpSchema.FormalParameterOption.Optional)
 
 
 def host_node(
@@ -117,7 +138,7 @@ def host_node(
         domain=term["domain"],
         **attributes,
     )
-    if term["domain"] != "" or _since(operator, version) == _since(operator, opset) is not None:
+    if term["domain"] != "" or _means_the_same(operator, version, opset):
         graph.append(node)
         return
     for each in _converted(graph, node, term, operands, opset):

@@ -12,7 +12,13 @@ from onnx import helper
 
 from glenside.errors import GlensideError, InputError
 from glenside.exporters.onnx.graph import LARGEST_FILE, Graph, Names, Value, element_type
-from glenside.exporters.onnx.host import choose_opsets, host_node, make_model
+from glenside.exporters.onnx.host import (
+    choose_opsets,
+    host_node,
+    least_outputs,
+    make_model,
+    may_be_absent,
+)
 from glenside.exporters.onnx.operators import Program, Step, step
 from glenside.language import AccessType, Term, builders, find_unit, to_text
 from glenside.language.shape import Shape
@@ -183,7 +189,8 @@ class _Writer:
         source = self.program.source
         plan: list[tuple[Term, Step]] = []
         seen: set[Term] = set()
-        stack: list[tuple[Term, Step | None]] = [(source[root], None) for root in roots]
+        stack: list[tuple[Term, Step | None]] = []
+        stack += [(source[root], None) for root in roots][::-1]
         while stack:
             term, ready = stack.pop()
             if ready is not None:
@@ -219,20 +226,21 @@ class _Writer:
             return self.graph.initializer(name, array, term.dtype)
         core = array[tuple(slice(0, 1) if each else slice(None) for each in repeated)]
         if core.size == 1:
-            return self.graph.fill(core.item(), array.shape, term.dtype)
+            return self.graph.rename(self.graph.fill(core.item(), array.shape, term.dtype), name)
         stored = self.graph.initializer(self._take(f"{name}_once"), core, term.dtype)
-        return self.graph.expand(stored, array.shape)
+        return self.graph.rename(self.graph.expand(stored, array.shape), name)
 
     def _host_op(self, term: Term, operands: list[Value]) -> Value:
         """One node for all outputs of an operator that the program uses."""
         used = self._host_ops[_host_key(term)]
-        outputs = [""] * (max(used) + 1)
-        for index, each in used.items():
-            key = self._key(each)
-            name = self._wanted.get(key) or self._take(term["operator"].lower())
-            outputs[index] = name
-            self._values[key] = Value(name, each.shape, each.dtype)
         opset = self.functions.opsets[term["domain"]]
+        outputs = []
+        for index in range(max(max(used) + 1, least_outputs(term))):
+            key = self._key(used[index]) if index in used else None
+            name = (key and self._wanted.get(key)) or self._take(term["operator"].lower())
+            outputs.append("" if key is None and may_be_absent(term, index) else name)
+            if key is not None:
+                self._values[key] = Value(name, key[1], key[0].dtype)
         host_node(self.graph, term, operands, outputs, opset)
         return self._values[self._key(term)]
 

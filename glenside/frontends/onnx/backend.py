@@ -21,6 +21,12 @@ from glenside.language import Model, evaluate
 Array = np.ndarray[Any, Any]
 
 
+def _array(name: str, value: Any) -> Array:
+    if isinstance(value, list | tuple) and any(isinstance(each, np.ndarray) for each in value):
+        raise InputError(f"input {name!r} is a sequence: only tensors are supported")
+    return np.asarray(value)
+
+
 class GlensideRep(BackendRep):
     """A prepared model; it is read anew for every combination of input shapes it meets.
 
@@ -37,12 +43,13 @@ class GlensideRep(BackendRep):
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Array, ...]:
         """Outputs in order; ``inputs`` is a sequence, a mapping by name or one array."""
         if isinstance(inputs, Mapping):
-            feeds = {name: np.asarray(value) for name, value in inputs.items()}
+            feeds = {name: _array(name, value) for name, value in inputs.items()}
         else:
             given = inputs if isinstance(inputs, Sequence) else [inputs]
             if len(given) != len(self._names):
                 raise InputError(f"the model takes {len(self._names)} inputs, got {len(given)}")
-            feeds = dict(zip(self._names, map(np.asarray, given), strict=True))
+            named = zip(self._names, given, strict=True)
+            feeds = {name: _array(name, value) for name, value in named}
         model = self.model(feeds)
         env = {name: value for name, value in feeds.items() if name in model.inputs}
         return tuple(evaluate(model.roots, {**env, **model.params}))

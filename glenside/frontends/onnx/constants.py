@@ -8,8 +8,8 @@ import onnx
 from glenside.frontends.onnx.node import Array, Node, dtype_name, operator
 from glenside.frontends.onnx.tensors import dense, to_array
 
-LARGEST = 2**40
-"""Elements of the largest array that is accepted: beyond it a file is malformed."""
+VASTEST = 2**40
+"""Elements of the largest constant that is accepted: it takes no memory, but means some."""
 
 
 @operator("Constant")
@@ -37,7 +37,7 @@ def _constant(node: Node) -> Array:
 @operator("ConstantOfShape")
 def _constant_of_shape(node: Node) -> Array:
     shape = node.ints(0, "shape")
-    if min(shape, default=0) < 0 or np.prod(np.array(shape, float)) > LARGEST:
+    if min(shape, default=0) < 0 or np.prod(np.array(shape, float)) > VASTEST:
         raise node.error(f"shape {shape} is not one of an array")
     tensor = node.attributes.tensor("value")
     value = np.zeros(1, np.float32) if tensor is None else to_array(tensor, node.name)
@@ -55,8 +55,7 @@ def _range(node: Node) -> Array:
     if start.size != 1 or limit.size != 1 or delta.size != 1 or not delta.item():
         raise node.error("start, limit and delta must be single numbers, delta not zero")
     count = (limit.item() - start.item()) / delta.item()
-    if not count < LARGEST / 2**10:
-        raise node.error(f"{count} elements are too many")
+    node.check_size(count, "the range")
     steps = np.arange(max(int(np.ceil(count)), 0))
     return (start.item() + steps * delta.item()).astype(start.dtype)
 
@@ -70,7 +69,7 @@ def _eye_like(node: Node) -> Array:
     dtype = x.dtype
     if "dtype" in node.attributes:
         dtype = dtype_name(node.attributes.integer("dtype"))
-    return np.eye(*x.shape, k=k).astype(dtype)
+    return np.eye(x.shape[0], x.shape[1], k).astype(dtype)
 
 
 @operator("BlackmanWindow", "HammingWindow", "HannWindow")
@@ -79,8 +78,7 @@ def _window(node: Node) -> Array:
     periodic = node.attributes.flag("periodic", True)
     default = onnx.TensorProto.FLOAT
     dtype = dtype_name(node.attributes.integer("output_datatype", default))
-    if not 0 <= size <= LARGEST / 2**10:
-        raise node.error(f"size {size} is not one of an array")
+    node.check_size(abs(size), "size")
     turn = 2 * np.pi * np.arange(size) / max(size if periodic else size - 1, 1)
     if node.operator == "BlackmanWindow":
         values = 0.42 - 0.5 * np.cos(turn) + 0.08 * np.cos(2 * turn)

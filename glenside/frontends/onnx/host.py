@@ -15,6 +15,7 @@ import onnx
 from glenside.frontends.onnx.functions import operand_type, standard
 from glenside.frontends.onnx.node import Node, Refused, dtype_name
 from glenside.language import Term, builders
+from glenside.language.host import refusal
 
 OUT_OF_SCOPE = ("ai.onnx.preview.training",)
 """Domains whose operators no program that only infers needs."""
@@ -25,7 +26,7 @@ _PLAIN = (
     onnx.AttributeProto.FLOAT,
     onnx.AttributeProto.FLOATS,
 )
-_TEXTS = (onnx.AttributeProto.STRING, onnx.AttributeProto.STRINGS)
+_LISTS = (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS)
 
 
 def knows(domain: str, operator: str) -> bool:
@@ -36,49 +37,74 @@ def knows(domain: str, operator: str) -> bool:
 def lower(node: Node, reason: str) -> list[Term | None]:
     """The node's outputs as ``host_op`` terms.
 
-    :raises Refused: onnx cannot infer what they are, or the operator is random; ``reason`` says
-        why there is no other meaning.
+    :raises Refused: onnx cannot infer what they are, the operator is random, or onnxruntime has no
+        such operator; ``reason`` says why there is no other meaning.
     """
     domain = standard(node.proto.domain)
-    schema = onnx.defs.get_schema(node.operator, node.opset, domain)
+    schema: Any = onnx.defs.get_schema(node.operator, node.opset, domain)
     if schema.node_determinism == onnx.defs.OpSchema.NodeDeterminism.NonDeterministic:
-        raise Refused(f"{reason}: its result is random")
+        raise Refused(f"{reason} (its result may be random)")
     types = _result_types(node, domain, reason)
     absent = [i for i, x in enumerate(node.inputs) if x is None]
     attributes: dict[str, Any] = {each.name: _spell(each) for each in node.proto.attribute}
     if absent:
         attributes["@absent"] = absent
     operands = [x for x in node.inputs if x is not None]
-    results: list[Term | None] = []
-    for position, found in enumerate(types):
-        if found is None:
-            results.append(None)
-            continue
-        shape, dtype = found
-        results.append(
-            builders.host_op(
-                node.operator,
-                operands,
-                shape,
-                dtype,
-                domain=domain,
-                version=node.opset,
-                output=position,
-                attributes=json.dumps(attributes, sort_keys=True),
-            )
-        )
-    return results
+    spelled = json.dumps(attributes, sort_keys=True)
+
+    def term(position: int, version: int) -> Term | None:
+        found = types[position]
+        return None if found is None else builders.host_op(
+            node.operator, operands, *found,
+            domain=domain, version=version, output=position, attributes=spelled,
+        )  # fmt: skip
+
+    first = next(i for i, found in enumerate(types) if found is not None)
+    why: str | None = None
+    for version in _versions(schema, node.opset):
+        probe = term(first, version)
+        assert probe is not None
+        why = refusal(probe.attributes, [(x.dtype, x.shape) for x in operands])
+        if why is None:
+            return [term(position, version) for position in range(len(types))]
+    raise Refused(f"{reason}, and onnxruntime does not run it: {why}")
+
+
+def _versions(schema: Any, opset: int) -> list[int]:
+    """The model's opset, then older ones with the same operands and attributes.
+
+    onnxruntime is often behind where a new version only allows more types.
+    """
+    versions = [opset]
+    while schema.since_version > 1:
+        try:
+            older: Any = onnx.defs.get_schema(schema.name, schema.since_version - 1, schema.domain)
+        except onnx.defs.SchemaError:
+            break
+        if _signature(older) != _signature(schema):
+            break
+        schema = older
+        versions.append(int(schema.since_version))
+    return versions
+
+
+def _signature(schema: Any) -> object:
+    attributes = {
+        name: each.default_value.SerializeToString() for name, each in schema.attributes.items()
+    }
+    return attributes, [x.name for x in schema.inputs], [x.name for x in schema.outputs]
 
 
 def _spell(attribute: onnx.AttributeProto) -> Any:
     """An attribute as JSON; what has no plain spelling is its serialised form in base 64."""
     if attribute.type in _PLAIN:
         value = onnx.helper.get_attribute_value(attribute)
-        return list(value) if attribute.type in _PLAIN[1::2] else value
-    if attribute.type in _TEXTS:
-        return json.loads(
-            json.dumps(onnx.helper.get_attribute_value(attribute), default=bytes.decode)
-        )
+        if attribute.type not in _LISTS:
+            return value
+        if len(value):
+            return list(value)
+    elif attribute.type == onnx.AttributeProto.STRING:
+        return onnx.helper.get_attribute_value(attribute).decode("utf-8", "replace")
     return {"@proto": base64.b64encode(attribute.SerializeToString()).decode("ascii")}
 
 

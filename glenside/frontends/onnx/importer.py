@@ -74,6 +74,7 @@ def import_model(
     """
     proto, name = loading.load(model)
     opsets = loading.opsets(proto)
+    loading.check_text(proto)
     local = functions.local_functions(proto)
     _refuse_unknown(proto, local, opsets)
     fixed = {key: np.asarray(value) for key, value in (values or {}).items()}
@@ -269,7 +270,7 @@ class Importer:
             raise ModelError(f"{node}: {problem}") from problem
         except GlensideError:
             raise
-        except (ArithmeticError, LookupError, TypeError, ValueError) as problem:
+        except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as problem:
             # A malformed node, met in a place that does not expect it.
             raise ModelError(f"{node}: {type(problem).__name__}: {problem}") from problem
 
@@ -328,7 +329,7 @@ class Importer:
         if result is None or isinstance(result, Missing):
             return result
         if isinstance(result, tuple):
-            return tuple(self._settle(f"{name}_{i}", each) for i, each in enumerate(result))
+            return tuple(self.fold(f"{name}_{i}", each) for i, each in enumerate(result))
         if self._calls:
             name = "/".join((*self._calls, name))
         if not isinstance(result, Term):

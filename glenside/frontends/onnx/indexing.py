@@ -123,6 +123,7 @@ def _one_hot(node: Node) -> Term:
     axis = node.axis(node.attributes.integer("axis", -1), indices.type.rank + 1)
     if depth < 1 or values.shape != (2,):
         raise node.error(f"depth {depth} and values of shape {values.shape} do not fit")
+    node.check_size(depth, "depth")
     places = from_front(indices, depth)
     hot = elementwise(
         "equal",

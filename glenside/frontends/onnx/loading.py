@@ -65,6 +65,30 @@ def _first_line(problem: BaseException) -> str:
     return next(iter(str(problem).strip().splitlines()), type(problem).__name__)
 
 
+def check_text(model: onnx.ModelProto) -> None:
+    """Names must be UTF-8; protobuf hands out others as bytes. Raises :class:`ModelError`."""
+    graphs = [model.graph]
+    names: list[object] = [each.domain for each in model.opset_import]
+    nodes = [*model.graph.node, *(node for each in model.functions for node in each.node)]
+    for each in model.functions:
+        names += [each.name, each.domain, *each.input, *each.output]
+    while graphs or nodes:
+        if graphs:
+            graph = graphs.pop()
+            names += [graph.name, *(v.name for v in (*graph.input, *graph.output))]
+            names += [tensor.name for tensor in graph.initializer]
+            nodes += graph.node if graph is not model.graph else ()
+            continue
+        node = nodes.pop()
+        names += [node.name, node.op_type, node.domain, *node.input, *node.output]
+        for attribute in node.attribute:
+            names.append(attribute.name)
+            if attribute.HasField("g"):
+                graphs.append(attribute.g)
+    if not all(isinstance(name, str) for name in names):
+        raise ModelError("the model is malformed: a name in it is not text in UTF-8")
+
+
 def check_node(node: onnx.NodeProto, shown: str, versions: Mapping[str, int]) -> None:
     """Holds a node against ONNX's declaration of its operator: attributes, number of operands.
 
@@ -81,6 +105,8 @@ def check_node(node: onnx.NodeProto, shown: str, versions: Mapping[str, int]) ->
         onnx.checker.check_node(node, context)
     except onnx.checker.ValidationError as problem:
         raise ModelError(f"{shown}: {_first_line(problem)}") from None
+    except UnicodeError:
+        raise ModelError(f"{shown}: an attribute is not text in UTF-8") from None
 
 
 @functools.lru_cache(maxsize=16)

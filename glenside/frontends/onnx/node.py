@@ -1,9 +1,9 @@
 """What a lowering sees: one node with its operands as terms, and the register of lowerings.
 
 A lowering is a function of one :class:`Node` that returns what its outputs mean: a term (all axes
-outer), an array (a value known while importing), or a tuple of these, ``None`` standing for an
-output that it does not provide. A tuple inside that tuple is an ONNX sequence. It reads every attribute it knows through ``node.attributes``;
-what is left unread is reported, never dropped.
+outer), an array (a value known while importing), or a list of these, ``None`` standing for an
+output that it does not provide and a tuple for an ONNX sequence. It reads every attribute it knows
+through ``node.attributes``; what is left unread is reported, never dropped.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 Result = Term | Array | Sequence[Any]
 Lowering = Callable[["Node"], Result]
+
+LARGEST = 2**28
+"""Elements of the largest array of indices or weights that a lowering makes."""
 
 LOWERINGS: dict[tuple[str, str], Lowering] = {}
 """Lowerings by (domain, operator); the domain of standard ONNX is ``""``."""
@@ -291,6 +294,11 @@ class Node:
         if len(set(result)) != len(result):
             raise ModelError(f"{self}: axes {list(axes)} name an axis twice")
         return result
+
+    def check_size(self, count: float, what: str) -> None:
+        """Refuses to make an array while importing that no sane model asks for."""
+        if not count <= LARGEST:
+            raise self.error(f"{what}: {count} elements are too many")
 
     def run(self, graph: onnx.GraphProto, operands: Mapping[str, Term] | None = None) -> list[Any]:
         """The outputs of a subgraph, which sees the scope around it and ``operands`` by name."""

@@ -104,6 +104,7 @@ def _by_scales(
     for i, axis in enumerate(axes):
         scale = float(scales[i])
         # In float32, as everybody does it: 3 * 0.6666667 is 2, not 2.0000001.
+        node.check_size(float(x.shape[axis]) * scale, "scales")
         length = math.floor(np.float32(x.shape[axis]) * np.float32(scale))
         changes.append(_Axis(axis, scale, length, *_seen(roi, i)))
     return changes
@@ -119,6 +120,7 @@ def _by_sizes(
 ) -> list[_Axis]:
     if len(sizes) != len(axes) or min(sizes, default=0) < 0 or any(not x.shape[a] for a in axes):
         raise node.error(f"sizes {list(sizes)} do not fit data of shape {x.shape}")
+    node.check_size(max(sizes, default=0), "sizes")
     scales = [size / x.shape[axis] for size, axis in zip(sizes, axes, strict=True)]
     if policy != "stretch":
         common = min(scales) if policy == "not_larger" else max(scales)

@@ -43,14 +43,15 @@ def _grid_sample(node: Node) -> Term:
     for i, length in enumerate(size):
         # The grid names its axes backwards.
         at = rank - 1 - i
-        place = builders.squeeze(builders.slice_(grid, rank + 1, at, at + 1), rank + 1)
-        taps.append(_axis_taps(place, length, mode, padding, corners))
+        along = builders.squeeze(builders.slice_(grid, rank + 1, at, at + 1), rank + 1)
+        taps.append(_axis_taps(along, length, mode, padding, corners))
     planes = np.arange(x.shape[0] * x.shape[1]).reshape(x.shape[:2] + (1,) * rank)
     base = node.parameter(planes * math.prod(size), "planes")
     flat = reshape(builders.cast(x, dtype), (x.type.size,))
     total: Term | None = None
     for chosen in itertools.product(*taps):
-        place, weight = None, None
+        place: Term | None = None
+        weight: Term | None = None
         for (position, share), step in zip(chosen, steps(size), strict=True):
             moved = mul(builders.cast(position, "int64"), step)
             place = moved if place is None else add(place, moved)
@@ -76,7 +77,8 @@ def _axis_taps(
         least, most = -0.5, length - 0.5
     if mode == "nearest":
         place = elementwise("round", place)
-    if padding == "border":
+    if padding == "border" and mode != "cubic":
+        # A cubic goes on beyond the border, over copies of the last value.
         place = _clamp(place, length)
     elif padding == "reflection":
         place = _reflect(place, least, most)

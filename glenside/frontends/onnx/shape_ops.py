@@ -123,10 +123,9 @@ def _split(node: Node) -> list[Term]:
     elif node.get(1) is not None:
         sizes = node.ints(1, "split")
     if node.opset >= 18 and "num_outputs" in node.attributes:
-        parts = node.attributes.integer("num_outputs")
+        if node.attributes.integer("num_outputs") != parts:
+            raise node.error(f"attribute num_outputs is not the {parts} outputs it has")
     if sizes is None:
-        if parts < 1:
-            raise node.error(f"attribute num_outputs must be positive, got {parts}")
         each = -(-length // parts)
         sizes = [min(each, max(length - i * each, 0)) for i in range(parts)]
     if sum(sizes) != length or min(sizes, default=0) < 0 or len(sizes) < len(node.proto.output):
@@ -215,6 +214,7 @@ def _padded_positions(node: Node, length: int, before: int, after: int, mode: st
     places = np.arange(length)
     if before > 0 or after > 0:
         widths = (max(before, 0), max(after, 0))
+        node.check_size(sum(widths), "padding")
         places = np.pad(places, widths, mode=mode)  # type: ignore[call-overload]
     return [int(p) for p in places[max(-before, 0) : len(places) - max(-after, 0)]]
 

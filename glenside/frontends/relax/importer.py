@@ -136,7 +136,7 @@ class _Parameters:
             if not fits or (dims is not None and not self.lengths.bind(dims, given[name])):
                 raise ModelError(f"parameter {name!r} is {type_}, given is shape {given[name]}")
         for name, type_ in declared.items():
-            shape = given.get(name) or self._known_shape(type_)
+            shape = given[name] if name in given else self._known_shape(type_)
             if shape is None:
                 raise ModelError(
                     f"parameter {name!r} is {type_}: give its shape with shapes={{{name!r}: (...)}}"

@@ -176,6 +176,11 @@ class _Nest:
         self._given: Expr = None
         if kernel.anchor is not None:
             self.lowering.give(kernel.anchor, lambda index: self._given)
+        self.lowering.vectorised = self.lowering.only_floats(kernel.tail)
+        if kernel.anchor is not None:
+            self.lowering.vectorised &= all(
+                self.lowering.only_floats(each) for each in kernel.anchor.children
+            )
         space = kernel.anchor.shape if kernel.anchor is not None else kernel.tail.shape
         self.space = space
         # Where the result lies, by the index of the anchor.
@@ -199,6 +204,27 @@ class _Nest:
         ]
         function = _function([*self.parameters, self.out], body)
         return Launch(function, arguments, self.tail)
+
+    def vector(self, width: int, body: Callable[[Any], Stmt]) -> Stmt:
+        """A loop over lanes."""
+        if self.lowering.vectorised:
+            return _vector(width, body)
+        return _for(width, body)
+
+    def lanes(self, dtype: str) -> int:
+        """Lanes of a vector loop; scalar loops are long, for LLVM to vectorise."""
+        return self.machine.lanes(dtype) if self.lowering.vectorised else 64
+
+    def run(self, length: int, dtype: str, body: Callable[[Any], Stmt]) -> Stmt:
+        """A loop of any length, vectorised."""
+        lanes = self.lanes(dtype)
+        full, rest = divmod(length, lanes)
+        parts = []
+        if full:
+            parts.append(_for(full, lambda t: self.vector(lanes, lambda l: body(t * lanes + l))))
+        for at, width in schedule.pieces(rest, lanes):
+            parts.append(self.vector(width, lambda l, at=at: body(full * lanes + at + l)))
+        return _seq(parts)
 
     # --- results ------------------------------------------------------------------------------
 
@@ -268,7 +294,7 @@ class _Nest:
     ) -> Stmt:
         """Loops over the space. ``body(index, axis, pieces)`` treats a run along the last axis."""
         outer, inner = self._axes()
-        lanes = self.machine.lanes(self.tail.dtype)
+        lanes = self.lanes(self.tail.dtype)
         base: Index = [0] * len(self.space)
         if inner is None:
             return body(base, -1, [(0, 1)])
@@ -313,11 +339,11 @@ class _Nest:
 
     def elementwise(self) -> Stmt:
         """A kernel without a reduction."""
-        lanes = self.machine.lanes(self.tail.dtype)
+        lanes = self.lanes(self.tail.dtype)
 
         def body(index: Index, axis: int, widths: list[tuple[int, int]]) -> Stmt:
             return _seq(
-                [_vector(w, lambda l, at=at: self.store(_at(index, axis, at + l)))
+                [self.vector(w, lambda l, at=at: self.store(_at(index, axis, at + l)))
                  for at, w in widths]
             )  # fmt: skip
 
@@ -333,7 +359,7 @@ class _Nest:
         extents = child.item[1:] if name == "dot" else child.item
         count = math.prod(extents)
         order = self._reduce_order(child, len(extents))
-        lanes = self.machine.lanes(inner)
+        lanes = self.lanes(inner)
         work = anchor.type.size * max(count, 1)
         identity = scalars.identity(step, inner)
 
@@ -352,7 +378,7 @@ class _Nest:
         def body(index: Index, axis: int, widths: list[tuple[int, int]]) -> Stmt:
             size = sum(width for _, width in widths)
             total = _buffer("total", size, inner, local=True)
-            start = [_vector(w, lambda l, at=at: _put(total, at + l, identity)) for at, w in widths]
+            start = [self.vector(w, lambda l, at=at: _put(total, at + l, identity)) for at, w in widths]
 
             def add(item: Index) -> Stmt:
                 placed: Index = [None] * len(extents)
@@ -370,7 +396,7 @@ class _Nest:
                         value, lambda result: _put(total, at + lane, result)
                     )
 
-                return _seq([_vector(w, lambda l, at=at: one(at, l)) for at, w in widths])
+                return _seq([self.vector(w, lambda l, at=at: one(at, l)) for at, w in widths])
 
             def done(at: int, lane: Any) -> Stmt:
                 value = _get(total, at + lane)
@@ -384,7 +410,7 @@ class _Nest:
                 return self.store(_at(index, axis, at + lane))
 
             loops = _nest([extents[k] for k in order], add) if count else None
-            ends = [_vector(w, lambda l, at=at: done(at, l)) for at, w in widths]
+            ends = [self.vector(w, lambda l, at=at: done(at, l)) for at, w in widths]
             return _seq([_allocate(total), *start, *([loops] if count else []), *ends])
 
         return self._over_space(work, 4 * lanes, body)
@@ -431,18 +457,18 @@ class _Nest:
                     lambda value: _put(scalar, 0, value),
                 ),
             )
-            raise_ = _run(
+            raise_ = self.run(
                 length,
-                self.machine.lanes(dtype),
+                dtype,
                 lambda k: self.lowering.statement(
                     lambda: scalars.apply("exp", load(index, k) - _get(scalar, 0), dtype),
                     lambda value: _put(powers, k, value),
                 ),
             )
             total = _for(length, lambda k: _put(scalar, 1, _get(scalar, 1) + _get(powers, k)))
-            write_ = _run(
+            write_ = self.run(
                 length,
-                self.machine.lanes(dtype),
+                dtype,
                 lambda k: self.store(
                     [*index, k],
                     scalars.convert(_get(powers, k) / _get(scalar, 1), dtype, anchor.dtype),
@@ -530,7 +556,6 @@ class _ProductNest(_Nest):
         access = self.lowering.access(product.pixels)
         assert access.view is not None
         self.streamed, self.view = access.buffer, access.view
-        self.streamed_constant = builder.partition.constants.get(product.pixels)
         split = product.pixels.type.split
         resident = product.vector.outer[self.batch :]
         first = self.batch
@@ -688,7 +713,7 @@ class _ProductNest(_Nest):
                     flat = flat * extent + position
                 address = start + flat * width
                 parts = [
-                    _vector(w, lambda l, at=at: write(
+                    nest.vector(w, lambda l, at=at: write(
                         out, address + at + l, element(group, item, low + at + l),
                         self.operand_dtype))
                     for at, w in schedule.pieces(count, self.tile.lanes)
@@ -828,10 +853,7 @@ class _ProductNest(_Nest):
 
             def multiply(p: Any, v: Any, lane: Any) -> Stmt:
                 at = p * width + v * lanes + lane
-                if self.streamed_constant is not None:
-                    left = scalars.const(self.streamed_constant, self.operand_dtype)
-                else:
-                    left = read(self.streamed, address + p * along.stride, self.operand_dtype)
+                left = read(self.streamed, address + p * along.stride, self.operand_dtype)
                 right = read(self.packed, row + v * lanes + lane, self.operand_dtype)
                 return _put(total, at, _get(total, at) + convert(left) * convert(right))
 
@@ -859,7 +881,7 @@ class _ProductNest(_Nest):
         )
         depth = _nest([loop.size for loop in self.depth_loops], inner)
         ends = [
-            _vector(w, lambda l, p=p, at=at: done(p, at, l))
+            self.vector(w, lambda l, p=p, at=at: done(p, at, l))
             for p in range(rows)
             for at, w in schedule.pieces(count, lanes)
         ]
@@ -947,17 +969,6 @@ def _vector(width: int, body: Callable[[Any], Stmt]) -> Stmt:
         return body(0)
     variable = tirx.Var("l", "int32")
     return tirx.For(variable, 0, width, tirx.ForKind.VECTORIZED, body(variable))
-
-
-def _run(length: int, lanes: int, body: Callable[[Any], Stmt]) -> Stmt:
-    """A vectorised loop of any length."""
-    full, rest = divmod(length, lanes)
-    parts = []
-    if full:
-        parts.append(_for(full, lambda t: _vector(lanes, lambda l: body(t * lanes + l))))
-    for at, width in schedule.pieces(rest, lanes):
-        parts.append(_vector(width, lambda l, at=at: body(full * lanes + at + l)))
-    return _seq(parts)
 
 
 def _nest(

@@ -16,7 +16,7 @@ from glenside.hw_targets.codegen import scalars
 from glenside.hw_targets.codegen.layout import View
 from glenside.language.functions import FUNCTIONS
 from glenside.language.operators import fill_value
-from glenside.language.shape import SIGNED, Shape
+from glenside.language.shape import FLOATS, SIGNED, Shape
 from glenside.language.term import Term
 
 Expr = Any
@@ -84,6 +84,8 @@ class Lowering:
         self._given: dict[Term, Load] = {}
         self._scopes: list[list[tuple[Any, Expr]]] = []
         self._named: list[dict[Any, Any]] = []
+        self._cells: list[bool] = []
+        self.vectorised = True
 
     def give(self, term: Term, load: Load) -> None:
         """From now on ``term`` is read through ``load``."""
@@ -98,7 +100,9 @@ class Lowering:
 
         self._scopes.append([])
         self._named.append({})
+        self._cells.append(False)
         result = build()
+        self._cells.pop()
         self._named.pop()
         for variable, value in reversed(self._scopes.pop()):
             result = tirx.Let(variable, value, result)
@@ -107,17 +111,44 @@ class Lowering:
     def statement(self, build: Callable[[], Expr], finish: Callable[[Expr], Any]) -> Any:
         """The statement ``finish(value)`` for the value ``build`` makes, its names bound before.
 
-        Names are bound by statements here, not by ``Let``: TVM's analyzer fails on an integer
-        ``Let`` that it meets under two different conditions.
+        In a vectorised body names are bound by ``Let``, since TVM's vectoriser mistypes statements
+        that bind. In a scalar body they are bound by statements, since its analyzer fails on an
+        integer ``Let`` that it meets under two different conditions.
         """
         from tvm import tirx
 
+        if self.vectorised:
+            return finish(self.scoped(build))
         self._scopes.append([])
         self._named.append({})
+        self._cells.append(True)
         end = finish(build())
+        self._cells.pop()
         self._named.pop()
-        bound = [tirx.Bind(variable, value) for variable, value in self._scopes.pop()]
+        bound = []
+        for cell, value in self._scopes.pop():
+            if isinstance(cell, tirx.Var) and not tirx.is_buffer_var(cell):
+                bound.append(tirx.Bind(cell, value))
+            else:
+                bound += [tirx.AllocBuffer(cell), tirx.BufferStore(cell, value, [_expr(0)])]
         return tirx.SeqStmt([*bound, end]) if bound else end
+
+    def only_floats(self, term: Term) -> bool:
+        """Whether all that is read and computed for ``term`` is floating point.
+
+        TVM's analyzer fails on names of integer vectors, so only such kernels are vectorised here;
+        the others are left to LLVM's own vectoriser.
+        """
+        seen, stack = {term}, [term]
+        while stack:
+            top = stack.pop()
+            if top.dtype not in FLOATS:
+                return False
+            for child in self._operands(top):
+                if child not in seen:
+                    seen.add(child)
+                    stack.append(child)
+        return True
 
     def name(self, value: Expr, dtype: str) -> Expr:
         """A variable holding ``value``; small expressions are returned as they are."""
@@ -127,6 +158,12 @@ class Lowering:
         small = isinstance(value, tirx.Var | tirx.FloatImm | tirx.IntImm)
         if not self._scopes or small or dtype == "bool":
             return value
+        if self._cells[-1:] == [True] and dtype not in FLOATS:
+            # A cell of memory, which LLVM keeps in a register: TVM's simplifier takes integer
+            # variables apart, without end for a chain of products.
+            cell = tirx.decl_buffer((1,), dtype, name="t", scope="local", layout=None)
+            self._scopes[-1].append((cell, value))
+            return tirx.BufferLoad(cell, [_expr(0)])
         variable = tirx.Var("t", dtype)
         self._scopes[-1].append((variable, value))
         return variable

@@ -48,7 +48,9 @@ _ROOM = 1 << 30
 _MAX_DEPTH = 40
 _MAX_NODES = 200
 _MIN_LANES = 8
-"""A product needs at least this many results along its vector side to be blocked as a GEMM."""
+"""A product needs at least this many results along its vector side to be blocked as a GEMM;"""
+_MIN_FIXED = 3
+"""or this many where that side is a parameter, which is packed once."""
 _FOLD_FREELY = 1 << 16
 
 
@@ -586,21 +588,20 @@ class _Partitioner:
         rows, columns = math.prod(a.outer[batch:]), math.prod(b.outer[batch:])
         if depth == 0 or not anchor.type.size:
             return None
-        left, right = rows >= _MIN_LANES, columns >= _MIN_LANES
-        if a in self.folded and left:
-            first = True
-        elif b in self.folded and right:
-            first = False
-        elif right:
-            first = False
-        elif left:
-            first = True
-        else:
+        fixed = [each for each in (a, b) if each in self.folded]
+        if len(fixed) == 1 and (rows if fixed[0] is a else columns) >= _MIN_FIXED:
+            first = fixed[0] is a
+        elif max(rows, columns) < _MIN_LANES or len(fixed) == 1:
+            # Depthwise convolution and the like: plain loops, vectorised along the batch axes.
             return None
+        else:
+            first = columns < _MIN_LANES
         vector, pixels = (a, b) if first else (b, a)
         if not math.prod(anchor.shape[:batch]) * depth:
             return None
         self._make_view(pixels)
+        if self._descend(pixels, MOVES)[0] in self.result.constants:
+            return None
         return Product(vector, pixels, first, batch)
 
     def _make_view(self, term: Term) -> None:

@@ -148,19 +148,25 @@ def _remainder(a: Expr, b: Expr, dtype: str, name: Name, *, floored: bool) -> Ex
         rest = name(libm("fmod", dtype, a, b), dtype)
         if not floored:
             return rest
-        wrong = tirx.And(
-            tirx.NE(rest, const(0, dtype)),
-            tirx.NE(tirx.LT(rest, const(0, dtype)), tirx.LT(b, const(0, dtype))),
-        )
+        wrong = _signs_differ(rest, b, dtype)
         return tirx.Select(wrong, rest + b, rest)
     safe, no, minus = _safe_divisor(b, dtype)
     kept = const(1, dtype) - no if minus is None else const(1, dtype) - no - minus
     rest = tirx.truncmod(a, safe) * kept
     if floored and dtype in SIGNED:
-        zero, rest = const(0, dtype), name(rest, dtype)
-        wrong = tirx.And(tirx.NE(rest, zero), tirx.NE(tirx.LT(rest, zero), tirx.LT(b, zero)))
-        return rest + wrong.astype(dtype) * b
+        rest = name(rest, dtype)
+        return rest + _signs_differ(rest, b, dtype).astype(dtype) * b
     return rest
+
+
+def _signs_differ(a: Expr, b: Expr, dtype: str) -> Expr:
+    """Whether one is below and the other above zero."""
+    from tvm import tirx
+
+    zero = const(0, dtype)
+    return tirx.Or(
+        tirx.And(tirx.LT(a, zero), tirx.GT(b, zero)), tirx.And(tirx.GT(a, zero), tirx.LT(b, zero))
+    )
 
 
 def _power(a: Expr, b: Expr, dtype: str) -> Expr:
@@ -175,27 +181,21 @@ def _integer_power(a: Expr, b: Expr, dtype: str, name: Name) -> Expr:
     """Square and multiply over the bits of the exponent; products wrap around."""
     from tvm import tirx
 
-    one, zero, two = const(1, dtype), const(0, dtype), const(2, dtype)
-    bits = min(int("".join(c for c in dtype if c.isdigit())), 63)
-    negative = None
-    rest = b
-    if dtype in SIGNED:
-        negative = name(tirx.LT(b, zero).astype(dtype), dtype)
-        rest = b - b * negative
+    one, zero = const(1, dtype), const(0, dtype)
     result, square = one, a
-    for _ in range(bits):
-        rest = name(rest, dtype)
-        odd = tirx.EQ(tirx.truncmod(rest, two), one)
-        result = name(tirx.Select(odd, result * square, result), dtype)
-        square, rest = name(square * square, dtype), tirx.truncdiv(rest, two)
-    if negative is None:
+    bits = int("".join(c for c in dtype if c.isdigit())) - (dtype in SIGNED)
+    for bit in range(bits):
+        odd = tirx.bitwise_and(tirx.shift_right(b, const(bit, dtype)), one)
+        # Arithmetic, not a select: one less condition for TVM to reason about.
+        result = name(result * (one + odd * (square - one)), dtype)
+        square = name(square * square, dtype)
+    if dtype not in SIGNED:
         return result
     # A negative exponent leaves 1, -1 or 0.
-    odd = tirx.NE(tirx.truncmod(b, two), zero).astype(dtype)
-    unit = tirx.EQ(a, one).astype(dtype)
-    minus = tirx.EQ(a, const(-1, dtype)).astype(dtype)
-    fraction = unit + minus * (one - odd - odd)
-    return result * (one - negative) + fraction * negative
+    odd = tirx.NE(tirx.bitwise_and(b, one), zero)
+    signed = tirx.Select(odd, const(-1, dtype), one)
+    unit = tirx.Select(tirx.EQ(a, const(-1, dtype)), signed, zero)
+    return tirx.Select(tirx.LT(b, zero), tirx.Select(tirx.EQ(a, one), one, unit), result)
 
 
 def _simple_power(a: Expr, exponent: float, dtype: str) -> Expr:
@@ -222,9 +222,9 @@ def _shift(a: Expr, b: Expr, dtype: str, *, left: bool) -> Expr:
 
     width = int("".join(c for c in dtype if c.isdigit()))
     zero = const(0, dtype)
-    inside = tirx.LT(b, const(width, dtype)) if width < 128 else const(True, "bool")
-    if dtype in SIGNED:
-        inside = tirx.And(inside, tirx.GE(b, zero))
+    # No bit of the amount above the width's: one test for both bounds, also for unsigned types.
+    high = const(~(width - 1) if dtype in SIGNED else 2**width - width, dtype)
+    inside = tirx.EQ(tirx.bitwise_and(b, high), zero)
     amount = tirx.Select(inside, b, zero)
     shifted = tirx.shift_left(a, amount) if left else tirx.shift_right(a, amount)
     gone = zero
@@ -319,7 +319,11 @@ def _abs(a: Expr, dtype: str) -> Expr:
 
 
 def _neg(a: Expr, dtype: str) -> Expr:
-    return a * const(-1, dtype) if dtype in FLOATS else const(0, dtype) - a
+    from tvm import tirx
+
+    if dtype in FLOATS:
+        return a * const(-1, dtype)
+    return tirx.bitwise_not(a) + const(1, dtype)
 
 
 def _sigmoid(a: Expr, dtype: str) -> Expr:

@@ -1,0 +1,100 @@
+"""The nine real networks that the onnx package ships.
+
+As shipped, each weight tensor holds one number over and over, which hides errors of layout; so the
+same graphs are also run with random weights, against onnxruntime.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import glenside
+from glenside.check import relative_error
+from tests.models import LIGHT, onnxruntime_answers
+
+OFFLOADS = {
+    "bvlc_alexnet": 8,
+    "densenet121": 121,
+    "inception_v1": 58,
+    "inception_v2": 70,
+    "resnet50": 54,
+    "shufflenet": 50,
+    "squeezenet": 26,
+    "vgg19": 19,
+    "zfnet512": 8,
+}
+"""Convolutions and fully connected layers of each network."""
+
+NETWORKS = sorted(OFFLOADS)
+
+
+def with_random_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The same graph; every constant fill becomes an initializer drawn at random.
+
+    Weights are scaled by their fan-in, so that activations keep their magnitude through the layers;
+    variances of batch normalisation are positive.
+    """
+    rng = np.random.default_rng(3)
+    shapes = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
+    role = {
+        name: (node.op_type, position)
+        for node in model.graph.node
+        for position, name in enumerate(node.input)
+    }
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    del result.graph.node[:]
+    for node in model.graph.node:
+        if node.op_type != "ConstantOfShape":
+            result.graph.node.append(node)
+            continue
+        shape = tuple(shapes[node.input[0]])
+        operator, position = role[node.output[0]]
+        if operator == "BatchNormalization" and position in (1, 4):
+            array = rng.uniform(0.5, 1.5, shape)
+        elif len(shape) > 1:
+            array = rng.standard_normal(shape, "float32")
+            array *= np.float32(np.sqrt(2 / np.prod(shape[1:])))
+        else:
+            array = 0.1 * rng.standard_normal(shape)
+        result.graph.initializer.append(
+            numpy_helper.from_array(array.astype("float32", copy=False), node.output[0])
+        )
+    return result
+
+
+def test_the_list_is_complete():
+    assert sorted(path.stem.removeprefix("light_") for path in LIGHT.glob("*.onnx")) == NETWORKS
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_the_answer_that_ships_with_the_network(network):
+    path = LIGHT / f"light_{network}.onnx"
+    program = glenside.optimize(path, "cpu", check=False)
+    # The input that onnx's own test runner makes.
+    inputs = {
+        name: (np.arange(t.size).reshape(t.shape) / t.size).astype(t.dtype)
+        for name, t in program.inputs.items()
+    }
+    answer = numpy_helper.to_array(onnx.load_tensor(str(LIGHT / f"light_{network}_output_0.pb")))
+    np.testing.assert_allclose(program(inputs), answer, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["cpu", "systolic-array:16x16"])
+@pytest.mark.parametrize("network", NETWORKS)
+def test_random_weights_agree_with_onnxruntime(network, target):
+    model = with_random_weights(onnx.load(str(LIGHT / f"light_{network}.onnx")))
+    program = glenside.optimize(model, target, check=False)
+    calls = {"systolic-array": OFFLOADS[network]} if target != "cpu" else {}
+    assert program.report.offloads == calls
+    assert program.report.host_ops == {}
+    assert program.report.stop_reason == "saturated"
+
+    (name,) = program.inputs
+    image = np.random.default_rng(0).standard_normal(program.inputs[name].shape).astype("float32")
+    (expected,) = onnxruntime_answers(model, **{name: image})
+    assert np.ptp(expected) > 1e-4, "an answer that is all alike would show nothing"
+    assert relative_error(program(image), expected) < 1e-3
