@@ -140,6 +140,15 @@ class Program:
 
         return to_onnx(self.name, self.inputs, *self._exported())
 
+    def to_relax(self) -> Any:
+        """The program as a TVM ``IRModule`` that ``tvm.compile`` builds for the Relax VM.
+
+        :raises GlensideError: the program has host operators, or was loaded.
+        """
+        from glenside.exporters.relax import to_relax
+
+        return to_relax(self.name, self.inputs, *self._exported())
+
     def _exported(self) -> tuple[Mapping[str, Array], dict[str, Term], dict[Term, str]]:
         """Parameters, outputs and names, as exporters take them."""
         if self._params is None:

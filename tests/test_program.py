@@ -95,6 +95,17 @@ def test_a_program_becomes_an_onnx_model_again():
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 
 
+def test_a_program_becomes_a_relax_module():
+    import tvm
+    from tvm import relax
+
+    program = glenside.optimize(small_network(), "systolic-array:16x16", check=False)
+    machine = relax.VirtualMachine(tvm.compile(program.to_relax(), target="llvm"), tvm.cpu())
+    got = machine["main"](tvm.runtime.tensor(IMAGE))
+    (expected,) = onnxruntime_answers(small_network(), image=IMAGE)
+    np.testing.assert_allclose(np.asarray(got.numpy()), expected, rtol=1e-4, atol=1e-5)
+
+
 def test_a_loaded_program_says_why_it_cannot_be_exported(tmp_path):
     glenside.optimize(two_outputs(), check=False).save(tmp_path)
     with pytest.raises(GlensideError, match="keeps no parameters"):

@@ -215,8 +215,12 @@ class _Builder:
                 return AccessType(draw(_shapes), (), "int32")
             return before[-1].type if len(before) > 1 or op != "where" else None
         if op == "reshape":
-            outer: Shape = known.get("outer", wanted.outer if wanted else draw(_shapes))
-            item: Shape = known.get("item", wanted.item if wanted else draw(_shapes))
+
+            def part(name: str) -> Shape:
+                return getattr(wanted, name) if wanted else draw(_shapes)
+
+            outer: Shape = known["outer"] if "outer" in known else part("outer")
+            item: Shape = known["item"] if "item" in known else part("item")
             sizes = draw(_same_size(outer)), draw(_same_size(item))
             return AccessType(*sizes, wanted.dtype if wanted else self.dtype)
         if op == "access" and wanted:

@@ -7,14 +7,18 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from glenside.language import Term, builders
 from glenside.rewrites import Saturation, rule_named
 from glenside.rewrites.soundness import check_program
-from tests.strategies import environment, lengths, shapes
+from tests.strategies import environment, shapes
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+FEW = settings(max_examples=settings().max_examples * 2 // 5)
+"""Saturating takes longer than what Hypothesis is made for."""
 
 _DTYPES = ("int32", "int8", "uint8", "float64")
 """Integers wrap, floats are small halves: sums are exact in any order."""
@@ -74,10 +78,6 @@ def reshaped(draw: Draw, terms: st.SearchStrategy[Term], keep: int = 0) -> Term:
 def tensors(draw: Draw) -> Term:
     """A tensor split anywhere."""
     return leaf(draw(shapes(most=3)), draw(shapes(most=3)), draw(dtypes()))
-
-
-def axis_lengths() -> st.SearchStrategy[int]:
-    return lengths()
 
 
 def check(term: Term, *names: str) -> Saturation:

@@ -12,12 +12,23 @@ from glenside.rewrites.im2col import IM2COL
 from glenside.rewrites.layout import LAYOUT
 from glenside.rewrites.soundness import check_program
 from glenside.rewrites.tensorize import systolic_rules
-from tests.rewrites.instances import Draw, check, dots, leaf, products, reshaped, same_size, tensors
+from tests.rewrites.instances import (
+    FEW,
+    Draw,
+    check,
+    dots,
+    leaf,
+    products,
+    reshaped,
+    same_size,
+    tensors,
+)
 from tests.strategies import environment, shapes
 
 RULES = [IM2COL, LAYOUT, systolic_rules(4, 4)]
 
 
+@FEW
 @given(products())
 def test_flatten_unflatten_on_products(term: Term) -> None:
     result = check(term, "flatten-unflatten")
@@ -28,6 +39,7 @@ def test_flatten_unflatten_on_products(term: Term) -> None:
     assert (result.rules["flatten-unflatten"] > 0) == wanted
 
 
+@FEW
 @given(tensors().filter(lambda x: max(len(x.outer), len(x.item)) > 1))
 def test_flatten_unflatten_on_outputs(term: Term) -> None:
     result = check(term, "flatten-unflatten")
@@ -48,6 +60,7 @@ def reshaped_products(draw: Draw) -> Term:
     return builders.cart_prod(*parts, batch)
 
 
+@FEW
 @given(reshaped_products())
 def test_reshape_out_of_cart_prod(term: Term) -> None:
     result = check(term, "reshape-out-of-cart-prod")
@@ -55,6 +68,7 @@ def test_reshape_out_of_cart_prod(term: Term) -> None:
         assert result.rules["reshape-out-of-cart-prod"] > 0
 
 
+@FEW
 @given(products(item=shapes(1, 1), rest=1), st.data())
 @pytest.mark.parametrize("side", [0, 1])
 def test_reshape_out_of_cart_prod_on_one_side(side: int, term: Term, data: st.DataObject) -> None:
@@ -76,6 +90,7 @@ def test_reshape_that_mixes_the_batch_stays_inside() -> None:
     assert result.rules["reshape-out-of-cart-prod"] == 0
 
 
+@FEW
 @given(dots(reshaped(products(), keep=1)))
 def test_reshape_out_of_dot(term: Term) -> None:
     result = check(term, "reshape-out-of-dot")
@@ -83,6 +98,7 @@ def test_reshape_out_of_dot(term: Term) -> None:
         assert result.rules["reshape-out-of-dot"] > 0
 
 
+@FEW
 @given(dots(reshaped(products())))
 def test_reshape_of_the_tuple_axis_stays_inside_dot(term: Term) -> None:
     result = check(term, "reshape-out-of-dot")
@@ -168,6 +184,7 @@ def test_the_matrices_of_a_grouped_convolution() -> None:
     assert result.egraph.types[binding["?b"]].shape == (2, 42, 18)
 
 
+@FEW
 @given(dots(products()))
 def test_every_product_of_whatever_shape_becomes_one_of_matrices(term: Term) -> None:
     result = check_program([term], RULES, environment([term]))

@@ -4,16 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glenside.language import Term, builders
+from glenside.language import Term, builders, make
 from glenside.rewrites import StopReason, contains
 from glenside.rewrites.layout import LAYOUT, MOVES
 from glenside.rewrites.soundness import check_program
-from tests.rewrites.instances import Draw, check, leaf, reshaped, tensors
+from tests.rewrites.instances import FEW, Draw, check, leaf, reshaped, tensors
 from tests.strategies import environment, terms
 
-SAME = st.booleans()
 
-
+@FEW
 @given(reshaped(reshaped(tensors())))
 def test_merge_reshapes(term: Term) -> None:
     result = check(term, "merge-reshapes")
@@ -24,6 +23,7 @@ def test_merge_reshapes(term: Term) -> None:
         assert contains(result.egraph, merged) == result.egraph.roots[0]
 
 
+@FEW
 @given(reshaped(tensors().map(builders.flatten)))
 def test_merge_reshapes_takes_flatten_for_a_reshape(term: Term) -> None:
     result = check(term, "merge-reshapes")
@@ -33,6 +33,7 @@ def test_merge_reshapes_takes_flatten_for_a_reshape(term: Term) -> None:
         assert contains(result.egraph, merged) == result.egraph.roots[0]
 
 
+@FEW
 @given(reshaped(tensors()).filter(lambda x: x.op == "reshape"))
 def test_flatten_of_reshape(x: Term) -> None:
     term = builders.flatten(x)
@@ -41,6 +42,7 @@ def test_flatten_of_reshape(x: Term) -> None:
     assert (result.rules["flatten-of-reshape"] > 0) == kept
 
 
+@FEW
 @given(tensors())
 def test_drop_identity_flatten(x: Term) -> None:
     term = builders.flatten(x)
@@ -56,10 +58,11 @@ def accesses(draw: Draw) -> Term:
     return x
 
 
+@FEW
 @given(accesses())
 def test_merge_accesses(term: Term) -> None:
     result = check(term, "merge-accesses")
-    if term.op == term.children[0].op == "access" if term.children else False:
+    if term.children and term.op == term.children[0].op == "access":
         assert result.rules["merge-accesses"] > 0
         merged = builders.access(term.children[0].children[0], term.type.split)
         assert contains(result.egraph, merged) == result.egraph.roots[0]
@@ -73,6 +76,7 @@ def transposes(draw: Draw, times: int) -> Term:
     return x
 
 
+@FEW
 @given(transposes(2))
 def test_merge_transposes(term: Term) -> None:
     result = check(term, "merge-transposes")
@@ -80,6 +84,7 @@ def test_merge_transposes(term: Term) -> None:
     assert len(result.egraph.classes[result.egraph.roots[0]]) >= 2
 
 
+@FEW
 @given(tensors())
 def test_drop_identity_transpose(x: Term) -> None:
     result = check(builders.transpose(x, range(x.type.rank)), "drop-identity-transpose")
@@ -87,6 +92,7 @@ def test_drop_identity_transpose(x: Term) -> None:
     assert contains(result.egraph, x) == result.egraph.roots[0]
 
 
+@FEW
 @given(tensors().filter(lambda x: x.type.rank > 1), st.data())
 def test_other_transposes_stay(x: Term, data: st.DataObject) -> None:
     identity = list(range(x.type.rank))
@@ -95,6 +101,7 @@ def test_other_transposes_stay(x: Term, data: st.DataObject) -> None:
     assert result.rules["drop-identity-transpose"] == 0
 
 
+@FEW
 @given(tensors(), st.data())
 def test_cancel_transposes(x: Term, data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(x.type.rank)))
@@ -105,6 +112,7 @@ def test_cancel_transposes(x: Term, data: st.DataObject) -> None:
     assert contains(result.egraph, x) == result.egraph.roots[0]
 
 
+@FEW
 @given(tensors(), st.data())
 def test_access_out_of_transpose(x: Term, data: st.DataObject) -> None:
     split = data.draw(st.integers(0, x.type.rank).filter(lambda n: n != x.type.split))
@@ -113,6 +121,7 @@ def test_access_out_of_transpose(x: Term, data: st.DataObject) -> None:
     assert result.rules["access-out-of-transpose"] > 0
 
 
+@FEW
 @given(transposes(1).filter(lambda x: x.type.rank > 0), st.data())
 def test_transpose_out_of_pad(x: Term, data: st.DataObject) -> None:
     widths = [data.draw(st.integers(0, 2)) for _ in range(2)]
@@ -126,8 +135,6 @@ def test_transpose_out_of_pad(x: Term, data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", ["drop-identity-reshape", "drop-identity-access"])
 def test_identities_that_other_rules_make_are_dropped(name: str) -> None:
     # The builders leave such terms out, so they only come from rules and from front ends.
-    from glenside.language import make
-
     x = leaf((2, 3), (4,), "int32")
     if name == "drop-identity-reshape":
         term = make("reshape", [x], outer=x.outer, item=x.item)
@@ -141,6 +148,7 @@ def test_identities_that_other_rules_make_are_dropped(name: str) -> None:
 TRANSFORMERS = ("access", "transpose", "reshape", "flatten", "squeeze", "unsqueeze", "pad", "pair")
 
 
+@FEW
 @given(terms(TRANSFORMERS, dtypes=("int32", "float64"), most=8))
 def test_all_of_them_on_random_programs(term: Term) -> None:
     result = check_program([term], [LAYOUT, MOVES], environment([term]))

@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from glenside.language import Term, builders
 from glenside.rewrites import matches
-from tests.rewrites.instances import check, dots, leaf, products
+from tests.rewrites.instances import FEW, check, dots, leaf, products
 from tests.strategies import shapes
 
 matrix_products = products(item=shapes(1, 1), rest=1)
 
 
+@FEW
 @given(dots(matrix_products), st.integers(1, 4), st.integers(1, 4))
 def test_systolic_padded_takes_matrices_of_any_size(term: Term, rows: int, columns: int) -> None:
     name = f"systolic-padded({rows},{columns})"
@@ -23,6 +24,7 @@ def test_systolic_padded_takes_matrices_of_any_size(term: Term, rows: int, colum
     assert [number for number, _ in matches(result.egraph, pattern)] == [result.egraph.roots[0]]
 
 
+@FEW
 @given(dots(products()))
 def test_systolic_padded_takes_only_matrices(term: Term) -> None:
     product = term.children[0]
@@ -30,6 +32,7 @@ def test_systolic_padded_takes_only_matrices(term: Term) -> None:
     assert check(term, "systolic-padded(2,3)").rules["systolic-padded(2,3)"] == fits
 
 
+@FEW
 @given(dots(matrix_products), st.integers(1, 4), st.integers(1, 4))
 def test_systolic_blocked_takes_whole_tiles(term: Term, rows: int, columns: int) -> None:
     product = term.children[0]
@@ -40,6 +43,7 @@ def test_systolic_blocked_takes_whole_tiles(term: Term, rows: int, columns: int)
     assert check(term, name).rules[name] == fits
 
 
+@FEW
 @given(dots(matrix_products))
 def test_systolic_takes_one_product_of_two_matrices_in_one_dtype(term: Term) -> None:
     product = term.children[0]

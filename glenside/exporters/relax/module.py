@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -171,7 +170,7 @@ def _empty_result(term: Term) -> Array | None:
 
 def _kind(term: Term) -> str:
     kind = term["function"] if term.op == "compute" else term.op
-    return f"{kind}_{math.prod(term.shape)}"
+    return "_".join([kind, *map(str, term.shape)])
 
 
 def _identifier(name: str) -> str:

@@ -122,9 +122,8 @@ def _split(node: Node) -> list[Term]:
         sizes = node.attributes.integers("split")
     elif node.get(1) is not None:
         sizes = node.ints(1, "split")
-    if node.opset >= 18 and "num_outputs" in node.attributes:
-        if node.attributes.integer("num_outputs") != parts:
-            raise node.error(f"attribute num_outputs is not the {parts} outputs it has")
+    if node.opset >= 18 and node.attributes.integer("num_outputs", parts) != parts:
+        raise node.error(f"attribute num_outputs is not the {parts} outputs it has")
     if sizes is None:
         each = -(-length // parts)
         sizes = [min(each, max(length - i * each, 0)) for i in range(parts)]

@@ -73,6 +73,8 @@ class Stored:
     @property
     def extent(self) -> int:
         """Elements from the base on that belong to the value, margins included."""
+        if 0 in self.view.shape:
+            return 1
         high = self.view.span[1]
         for axis, margin in zip(self.view.axes, self.view.margins, strict=True):
             if margin and axis:

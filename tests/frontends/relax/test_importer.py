@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 import tvm
+from tvm import relax, script
+
 from glenside.errors import ModelError, UnsupportedOperator
 from glenside.frontends.relax import import_relax
 from glenside.language import Model, evaluate
-from tvm import relax, script
 
 Array = np.ndarray[Any, Any]
 

@@ -1,4 +1,4 @@
-"""What TVM's own ONNX importer makes of the light models that onnx ships gives the right outputs."""
+"""What TVM's own importer makes of the light ONNX models gives the right outputs."""
 
 from __future__ import annotations
 

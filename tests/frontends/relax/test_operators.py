@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 import tvm
-from glenside.frontends.relax.signature import OPERATORS
 from tvm import relax
+
+from glenside.frontends.relax.signature import OPERATORS
 
 Array = np.ndarray[Any, Any]
 ops = relax.op
@@ -431,7 +431,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "quantize axis": (
         lambda x: ops.quantize(x, const(np.array([0.5, 2], F)), const(np.array([3, 9], "uint8")),
                                0, "uint8"),
-        lambda x: np.clip(np.rint(x / [[0.5], [2]]) + [[3], [9]], 0, 255).astype("uint8"),
+        lambda x: np.clip(np.rint(x / [[0.5], [2]]) + np.array([[3], [9]]), 0, 255).astype("uint8"),
         normal(2, 9) * 50,
     ),
     "dequantize": (
@@ -571,7 +571,9 @@ def place(mode: str, at: int, old: int, new: int) -> float:
 
 
 @pytest.mark.parametrize("size", [(5, 9), (14, 2)])
-@pytest.mark.parametrize("mode", ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"])
+@pytest.mark.parametrize(
+    "mode", ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]
+)
 @pytest.mark.parametrize("method", ["linear", "nearest_neighbor"])
 def test_resize(ask: Any, method: str, mode: str, size: tuple[int, int]) -> None:
     def along(x: Array, new: int) -> Array:
