@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import time
@@ -159,6 +160,72 @@ def targets() -> None:
     for kind in glenside.targets():
         table.add_row(kind.name, kind.summary)
     _out.print(table)
+
+
+@app.command("check-rules")
+def check_rules(
+    rules: Annotated[
+        str | None,
+        typer.Argument(
+            help="A rule set of your own, as module:name; all rules that ship by default.",
+            metavar="[MODULE:NAME]",
+        ),
+    ] = None,
+    examples: Annotated[int, typer.Option(min=1, help="Random programs for each rule.")] = 100,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
+) -> None:
+    """Try rewrite rules on random programs; exit code 1 when one is unsound or never fired."""
+    try:
+        import hypothesis  # noqa: F401  (The kit needs it, the rest of the package does not.)
+    except ImportError as problem:
+        raise GlensideError(
+            "checking rules needs hypothesis: pip install 'glenside[rules]'"
+        ) from problem
+    from glenside.rewrites.soundness import judge
+
+    chosen = _find_rules(rules)
+    with _progress() as listener:
+        verdicts = judge(chosen, examples=examples, progress=listener)
+    if as_json:
+        rows = [
+            {
+                "rule": verdict.rule,
+                "fired": verdict.fired,
+                "verdict": str(verdict),
+                "counterexample": str(verdict.counterexample.program)
+                if verdict.counterexample
+                else None,
+                "reason": verdict.counterexample.reason if verdict.counterexample else None,
+            }
+            for verdict in verdicts
+        ]
+        print(json.dumps(rows, indent=2))
+    else:
+        table = Table("rule", "fired", "verdict", "smallest counterexample")
+        for verdict in verdicts:
+            found = verdict.counterexample
+            shown = f"{found.program}\n{found.reason}" if found else ""
+            colour = "green" if verdict.ok else "red"
+            table.add_row(verdict.rule, f"{verdict.fired:,}", f"[{colour}]{verdict}[/]", shown)
+        _out.print(table)
+    if not all(verdict.ok for verdict in verdicts):
+        raise typer.Exit(1)
+
+
+def _find_rules(name: str | None) -> object:
+    from glenside.rewrites.ruleset import all_rules
+
+    if name is None:
+        return all_rules()
+    module, colon, attribute = name.partition(":")
+    if not (module and colon and attribute):
+        raise InputError(f"rules are named module:name, such as my_rules:RULES; got {name!r}")
+    # As `python -m` does: what lies in the current directory can be named.
+    sys.path.insert(0, "")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as problem:
+        raise InputError(f"no rules are found at {name}: {problem}") from problem
 
 
 @app.callback(invoke_without_command=True)

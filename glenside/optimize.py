@@ -12,6 +12,7 @@ import numpy as np
 from glenside import check as checking
 from glenside.frontends import load_model
 from glenside.hw_targets.target import Progress, Target, find_target
+from glenside.interrupt import between_steps
 from glenside.language import Model, topological_order
 from glenside.program import Program
 from glenside.report import Report, RuleUse, Seconds, count_host_ops, count_offloads
@@ -78,9 +79,15 @@ def optimize(
         )
     with clock.stage("extract"):
         extracted = extract(explored.egraph, costs, extractor=extractor, original=imported.roots)
-    with clock.stage("compile"):
+    with clock.stage("compile"), between_steps() as interrupted:
+
+        def compiling(what: str, done: int, total: int) -> None:
+            interrupted()
+            if progress:
+                progress(what, done, total)
+
         executable = chosen.compile(
-            extracted.terms, imported.inputs, imported.params, progress=progress
+            extracted.terms, imported.inputs, imported.params, progress=compiling
         )
 
     used = topological_order(extracted.terms)

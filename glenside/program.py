@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from glenside.errors import GlensideError, InputError
-from glenside.hw_targets.target import Executable
+from glenside.hw_targets.target import Executable, Runnable
 from glenside.language import AccessType, Term, parse_all, to_text
 from glenside.report import Report
 
@@ -36,7 +37,7 @@ class Program:
         name: str,
         inputs: Mapping[str, AccessType],
         outputs: Mapping[str, Term] | tuple[str, ...],
-        executable: Executable,
+        executable: Executable | Runnable,
         report: Report,
         *,
         params: Mapping[str, Array] | None = None,
@@ -117,18 +118,24 @@ class Program:
             import tvm
 
             return tvm.ir.load_json((self._saved / _TIR).read_text())
-        return self._executable.module
+        return self._compiled.module
 
     @property
     def source(self) -> str:
         """The generated code of its kernels."""
         if self._saved is not None:
             return (self._saved / _SOURCE).read_text()
-        return self._executable.source
+        return self._compiled.source
 
     def trace(self, *args: Any, **kwargs: Any) -> dict[Term, Array]:
         """The value of every term that is materialised while the program runs."""
-        return self._executable.trace(self._bind(args, kwargs))
+        return self._compiled.trace(self._bind(args, kwargs))
+
+    @property
+    def _compiled(self) -> Executable:
+        if self._saved is not None:
+            raise GlensideError(f"{self.name} was loaded: only the program as compiled can do this")
+        return cast(Executable, self._executable)
 
     def to_onnx(self) -> Any:
         """The program as an ONNX ``ModelProto``, accelerator calls being local functions.
@@ -167,10 +174,14 @@ class Program:
         kernels to look at, ``code/`` the compiled kernels and the parameters.
         """
         folder = Path(directory)
+        if self._saved is not None:
+            if folder.resolve() != self._saved.resolve():
+                shutil.copytree(self._saved, folder, dirs_exist_ok=True)
+            return
         text, source, tir = self.text, self.source, self.tir
         try:
             (folder / _CODE).mkdir(parents=True, exist_ok=True)
-            self._executable.save(str(folder / _CODE))
+            self._compiled.save(str(folder / _CODE))
             (folder / _TEXT).write_text(text + "\n")
             (folder / _SOURCE).write_text(source)
             (folder / _TIR).write_text(_tir_json(tir))

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import onnx
@@ -127,16 +126,66 @@ def test_what_cannot_be_used_is_one_clear_line_and_exit_code_2(bad_files, argume
     assert done.stdout == ""
 
 
-def test_ctrl_c_stops_cleanly(tmp_path):
+STAGES = """
+import sys
+import glenside
+from glenside import cli
+
+def optimize(*args, **kwargs):
+    def announce(what, done, total):
+        print(what, file=sys.stderr, flush=True)
+    return real(*args, **kwargs | {"progress": announce})
+
+real = glenside.optimize
+glenside.optimize = optimize
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("stage", ["import", "saturate", "compile", "check"])
+def test_ctrl_c_stops_cleanly_in_every_stage(stage):
+    model = LIGHT / "light_resnet50.onnx"
     process = subprocess.Popen(
-        [sys.executable, "-m", "glenside", "optimize", str(LIGHT / "light_densenet121.onnx")],
+        [sys.executable, "-c", STAGES, "optimize", str(model), "--target", "systolic-array:8x8"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(4)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    for line in process.stderr:
+        if line.startswith(stage):
+            process.send_signal(signal.SIGINT)
+            break
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "Traceback" not in err
-    assert "stopped" in err and out == ""
+    assert err.strip().endswith("stopped") and out == ""
+
+
+MY_RULES = """
+from egglog import eq, i64, rewrite, ruleset, union, var, vars_
+from glenside.rewrites.vocabulary import Access
+
+x = var("x", Access)
+m, n = vars_("m n", i64)
+GOOD = ruleset(rewrite(x.access(m).access(n)).to(x.access(n)), name="good")
+BAD = ruleset(rewrite(x.access(m).access(n)).to(x.access(m)), name="bad")
+"""
+
+
+def test_a_users_own_rules_are_checked(tmp_path):
+    (tmp_path / "my_rules.py").write_text(MY_RULES)
+    env = os.environ | {"PYTHONPATH": os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}
+    good = glenside("check-rules", "my_rules:GOOD", "--examples", 20, cwd=tmp_path, env=env)
+    assert good.returncode == 0, good.stdout + good.stderr
+    assert "sound" in good.stdout
+
+    bad = glenside("check-rules", "my_rules:BAD", "--json", cwd=tmp_path, env=env)
+    assert bad.returncode == 1, bad.stdout + bad.stderr
+    (verdict,) = json.loads(bad.stdout)
+    assert verdict["verdict"] == "unsound"
+    assert "(access" in verdict["counterexample"]
+
+    for name in ("my_rules", "my_rules:NONE", "nothing:AT_ALL"):
+        missing = glenside("check-rules", name, cwd=tmp_path, env=env)
+        assert missing.returncode == 2
+        assert len(missing.stderr.strip().splitlines()) == 1

@@ -50,6 +50,17 @@ def test_a_loaded_program_tells_what_the_saved_one_told(tmp_path):
     assert loaded.source == program.source
 
 
+def test_a_loaded_program_can_be_saved_elsewhere(tmp_path):
+    glenside.optimize(two_outputs(), check=False).save(tmp_path / "one")
+    loaded = glenside.load(tmp_path / "one")
+    loaded.save(tmp_path / "one")
+    loaded.save(tmp_path / "two")
+    a, c = np.ones((2, 3), "float32"), np.ones(3, "float32")
+    np.testing.assert_array_equal(glenside.load(tmp_path / "two")(a, c)[0], a + c)
+    with pytest.raises(GlensideError, match="was loaded"):
+        loaded.trace(a, c)
+
+
 def test_loading_what_is_no_program_is_one_clear_error(tmp_path):
     with pytest.raises(GlensideError, match="holds no saved program"):
         glenside.load(tmp_path)

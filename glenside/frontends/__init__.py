@@ -56,7 +56,8 @@ def load_model(
         )
     from glenside.frontends.onnx import import_model
 
-    return _bind(import_model(model, shapes=shapes, progress=progress), params or {})
+    source: Any = model
+    return _bind(import_model(source, shapes=shapes, progress=progress), params or {})
 
 
 _RELAY = re.compile(rb"^\s*(?:#\[version|def\s+@|type\s+\w|/\*|//)")

@@ -30,11 +30,15 @@ Progress = Callable[[str, int, int], None]
 """Called with (what is being done, steps done, steps in all)."""
 
 
-class Executable(Protocol):
-    """A compiled program."""
+class Runnable(Protocol):
+    """A compiled program, freshly compiled or loaded."""
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """Output arrays for input arrays by name."""
+
+
+class Executable(Runnable, Protocol):
+    """A program compiled in this process, which can also be saved and looked into."""
 
     def trace(self, inputs: Mapping[str, Array]) -> dict[Term, Array]:
         """The value of every term that is materialised on the way."""

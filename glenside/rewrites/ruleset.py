@@ -10,10 +10,10 @@ from __future__ import annotations
 import functools
 import importlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from egglog import RewriteOrRule
+from egglog import RewriteOrRule, Ruleset
 
 from glenside.errors import GlensideError
 
@@ -71,13 +71,17 @@ class RuleSet:
 
 Cases = Callable[..., Iterable[RewriteOrRule]]
 _MAKERS: dict[str, Callable[..., Rule]] = {}
+_EXAMPLES: dict[str, tuple[object, ...]] = {}
 
 
-def rewrite_rule(name: str, *, exact: bool) -> Callable[[Cases], Callable[..., Rule]]:
+def rewrite_rule(
+    name: str, *, exact: bool, example: Sequence[object] = ()
+) -> Callable[[Cases], Callable[..., Rule]]:
     """Turns a function that yields the cases of a rule into one that makes the :class:`Rule`.
 
     The function's parameters become part of the rule's name: ``systolic-blocked(16,16)``. Made
-    with the same parameters it is the same object.
+    with the same parameters it is the same object. ``example`` holds the parameters, if it has
+    any, with which the rule is checked; small ones find counterexamples sooner.
     """
 
     def define(cases: Cases) -> Callable[..., Rule]:
@@ -89,6 +93,7 @@ def rewrite_rule(name: str, *, exact: bool) -> Callable[[Cases], Callable[..., R
 
         make.__doc__ = cases.__doc__
         _MAKERS[name] = make
+        _EXAMPLES[name] = tuple(example)
         return make
 
     return define
@@ -101,8 +106,7 @@ def rule_named(name: str) -> RuleSet:
 
     :raises GlensideError: no rule has that name, or it takes other parameters.
     """
-    for family in FAMILIES:
-        importlib.import_module(f"glenside.rewrites.{family}")
+    _import_families()
     match = re.fullmatch(r"([\w-]+)(?:\((.*)\))?", name)
     if match is None or match[1] not in _MAKERS:
         raise GlensideError(f"no rule is called {name!r}; there are {', '.join(sorted(_MAKERS))}")
@@ -119,6 +123,44 @@ def rule_named(name: str) -> RuleSet:
     except TypeError as problem:
         raise GlensideError(f"rule {name!r} takes other parameters: {problem}") from None
     return RuleSet(rule.name, (rule,))
+
+
+def all_rules() -> RuleSet:
+    """Every rule that ships, those with parameters as their declarations give an example of."""
+    _import_families()
+    rules = tuple(_MAKERS[name](*_EXAMPLES[name]) for name in sorted(_MAKERS))
+    return RuleSet("all", rules)
+
+
+def as_ruleset(rules: object, name: str = "rules") -> RuleSet:
+    """One rule set from a :class:`Rule`, a :class:`RuleSet`, several of them, or an egglog ruleset.
+
+    :raises GlensideError: it is something else.
+    """
+    if isinstance(rules, RuleSet):
+        return rules
+    if isinstance(rules, Rule):
+        return RuleSet(rules.name, (rules,))
+    if isinstance(rules, Ruleset):
+        declarations = rules.__egg_decls__
+        cases = [RewriteOrRule(declarations, each) for each in rules.__egg_ruleset__.rules]
+        named = (Rule(_name_of(case, i), (case,), exact=False) for i, case in enumerate(cases))
+        return RuleSet(name, tuple(named))
+    if isinstance(rules, Iterable):
+        parts = [as_ruleset(each) for each in rules]
+        return RuleSet(name, tuple(rule for part in parts for rule in part))
+    raise GlensideError(
+        f"{name} is neither a rule nor a rule set (glenside's or egglog's) but {rules!r}"
+    )
+
+
+def _name_of(case: RewriteOrRule, position: int) -> str:
+    return getattr(case.decl, "name", None) or f"rule {position}"
+
+
+def _import_families() -> None:
+    for family in FAMILIES:
+        importlib.import_module(f"glenside.rewrites.{family}")
 
 
 def _parameter(word: str) -> int | str:

@@ -9,7 +9,8 @@ the e-graph holds compute the same, however many there are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from glenside.language.interpreter import evaluate
 from glenside.language.operators import OPERATORS
 from glenside.language.term import Term
 from glenside.rewrites.frozen import ENode, FrozenEGraph
-from glenside.rewrites.ruleset import Rule, RuleSet
+from glenside.rewrites.ruleset import RuleSet, as_ruleset
 from glenside.rewrites.saturation import Saturation, saturate
 
 if TYPE_CHECKING:
@@ -99,54 +100,121 @@ class NeverFired(GlensideError):
     """A rule matched none of the programs it was tried on, so nothing is known about it."""
 
 
+class Counterexample(UnsoundRewrite):
+    """A program that rules equate with another one; ``program`` is the smallest found."""
+
+    def __init__(self, reason: str, program: Term) -> None:
+        self.reason, self.program = reason, program
+        super().__init__(f"{reason} (in {program})")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What trying one rule showed."""
+
+    rule: str
+    fired: int
+    """How often it matched, over all programs."""
+    counterexample: Counterexample | None = None
+
+    @property
+    def ok(self) -> bool:
+        """It fired, and all it found computes the same."""
+        return self.fired > 0 and self.counterexample is None
+
+    def __str__(self) -> str:
+        if self.counterexample is not None:
+            return "unsound"
+        return "sound" if self.fired else "never fired"
+
+
 def check_sound(
-    rules: Rule | RuleSet, programs: SearchStrategy[Term] | None = None, *, examples: int = 100
+    rules: object, programs: SearchStrategy[Term] | None = None, *, examples: int = 100
 ) -> dict[str, int]:
     """Tries rules on random programs and computes every form they find.
 
+    :param rules: a rule, a rule set (ours or egglog's), or several.
     :param programs: what to try them on; by default what each of the rules looks for.
     :param examples: programs for each rule.
     :return: how often each rule matched.
-    :raises UnsoundRewrite: the rules equate programs that differ. The message holds the smallest
-        such program.
+    :raises Counterexample: the rules equate programs that differ.
     """
-    from hypothesis import HealthCheck, given, settings
-
-    from glenside.rewrites.instances import environment, instances
-
-    ruleset = RuleSet(rules.name, (rules,)) if isinstance(rules, Rule) else rules
+    ruleset = as_ruleset(rules)
     fired = dict.fromkeys((rule.name for rule in ruleset), 0)
-    sources = [instances(rule) for rule in ruleset] if programs is None else [programs]
-    for source in sources:
+    if programs is not None:
+        _try(ruleset, programs, examples, fired)
+        return fired
+    from glenside.rewrites.instances import instances
 
-        @settings(
-            max_examples=examples,
-            deadline=None,
-            database=None,
-            derandomize=True,
-            report_multiple_bugs=False,
-            suppress_health_check=list(HealthCheck),
-        )
-        @given(source)
-        def try_on(program: Term) -> None:
-            try:
-                result = check_program(
-                    [program], [ruleset], environment([program]), iter_limit=4, node_limit=2_000
-                )
-            except UnsoundRewrite as problem:
-                raise UnsoundRewrite(f"{problem} (in {program})") from problem
-            for name, count in result.rules.items():
-                fired[name] += count
-
-        try_on()
+    for rule in ruleset:
+        _try(ruleset, instances(rule), examples, fired)
     return fired
 
 
 def check_fires(
-    rules: Rule | RuleSet, programs: SearchStrategy[Term] | None = None, *, examples: int = 100
+    rules: object, programs: SearchStrategy[Term] | None = None, *, examples: int = 100
 ) -> None:
     """Likewise, and raises :class:`NeverFired` when a rule never matched."""
     fired = check_sound(rules, programs, examples=examples)
     idle = [name for name, count in fired.items() if not count]
     if idle:
         raise NeverFired(f"never fired in {examples} programs each: {', '.join(idle)}")
+
+
+def judge(
+    rules: object,
+    *,
+    examples: int = 100,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> list[Verdict]:
+    """Tries each rule by itself on programs that hold what it looks for.
+
+    :param progress: called with (rule, rules done, rules in all).
+    """
+    ruleset = as_ruleset(rules)
+    verdicts = []
+    for done, rule in enumerate(ruleset):
+        if progress:
+            progress(rule.name, done, len(ruleset.rules))
+        found = None
+        fired = {rule.name: 0}
+        try:
+            from glenside.rewrites.instances import instances
+
+            _try(RuleSet(rule.name, (rule,)), instances(rule), examples, fired)
+        except Counterexample as problem:
+            found = problem
+        verdicts.append(Verdict(rule.name, fired[rule.name], found))
+    return verdicts
+
+
+def _try(
+    ruleset: RuleSet, source: SearchStrategy[Term], examples: int, fired: dict[str, int]
+) -> None:
+    """Adds to ``fired``; raises :class:`Counterexample` with the smallest program."""
+    from hypothesis import HealthCheck, given, settings
+
+    from glenside.rewrites.instances import environment
+
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(source)
+    def try_on(program: Term) -> None:
+        try:
+            result = check_program(
+                [program], [ruleset], environment([program]), iter_limit=4, node_limit=2_000
+            )
+        except UnsoundRewrite as problem:
+            # An ill-typed or unequal result is a match all the same.
+            fired.update({name: count + 1 for name, count in fired.items() if not count})
+            raise Counterexample(str(problem), program) from problem
+        for name, count in result.rules.items():
+            fired[name] += count
+
+    try_on()

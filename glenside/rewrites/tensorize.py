@@ -42,13 +42,13 @@ def systolic(rows: int | None = None, columns: int | None = None) -> Iterator[Re
     ).then(*typed(invocation, s.append(s2), ints(), dtype), union(whole).with_(invocation))
 
 
-@rewrite_rule("systolic-blocked", exact=False)
+@rewrite_rule("systolic-blocked", exact=False, example=(2, 1))
 def systolic_blocked(rows: int, columns: int) -> Iterator[RewriteOrRule]:
     """``dot(X × Y) -> blocked systolic-array (R C) X Y`` where R divides K and C divides N."""
     yield from tiled_product(SYSTOLIC_ARRAY, (rows, columns), whole_tiles=(rows, columns))
 
 
-@rewrite_rule("systolic-padded", exact=False)
+@rewrite_rule("systolic-padded", exact=False, example=(2, 3))
 def systolic_padded(rows: int, columns: int) -> Iterator[RewriteOrRule]:
     """Likewise for any size: tiles at the edges are padded with zeros when the call is expanded."""
     yield from tiled_product(SYSTOLIC_ARRAY, (rows, columns))

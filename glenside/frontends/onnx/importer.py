@@ -6,6 +6,7 @@ Every value of the graph becomes a term with all axes outer. Initializers and fo
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ from glenside.language import AccessType, Model, Term, builders, topological_ord
 from glenside.language.shape import DTYPES
 
 Array = np.ndarray[Any, Any]
+LOGGER = logging.getLogger(__name__)
 
 
 class NeedsValues(UnsupportedOperator):
@@ -381,6 +383,9 @@ class Importer:
             if self._needed:
                 raise NeedsValues(self._refused, frozenset(self._needed))
             raise UnsupportedOperator(self._refused)
+        if self._folding.kept:
+            kept = ", ".join(self._folding.kept)
+            LOGGER.info("constants that stay terms, being too large to fold: %s", kept)
         outputs: dict[str, Term] = {}
         for output in self._graph.output:
             term = self.value(output.name)

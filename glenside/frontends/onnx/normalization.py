@@ -114,6 +114,8 @@ def _softmax(node: Node) -> Term:
     # Until opset 12 all axes from the given one on are one.
     axis = node.attributes.integer("axis", 1)
     axis = x.type.rank if axis == x.type.rank else node.axis(axis, x.type.rank)
+    if axis == x.type.rank - 1:
+        return along("softmax", x, axis)
     before, behind = x.shape[:axis], x.shape[axis:]
     flat = reshape(x, (int(np.prod(before)), int(np.prod(behind))))
     return reshape(along("softmax", flat, 1), x.shape)

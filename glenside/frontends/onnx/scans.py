@@ -20,32 +20,51 @@ from glenside.language.builders import access, compute
 LONGEST_LOOP = 1024
 """Iterations that are unrolled."""
 
+LONGEST_WINDOW = 64
+"""Axis length up to which a running sum is a window; longer ones take steps that double."""
+
 LARGEST_SORT = 2**24
 """Pairs of elements that are compared; more are left to the host."""
 
 
 @operator("CumSum", "CumProd")
 def _running(node: Node) -> Term:
-    """Every position looks back over a window as long as the axis."""
     x = node[0]
     axis = node.axis(int(node.number(1, "axis")), x.type.rank)
     exclusive = node.attributes.flag("exclusive")
     reverse = node.attributes.flag("reverse")
-    length = x.shape[axis]
-    if length == 0:
+    product = node.operator == "CumProd"
+    if not x.type.size:
         return x
-    function, neutral = ("sum", 0) if node.operator == "CumSum" else ("prod", 1)
-    fill = "zero" if neutral == 0 else 1
+    if exclusive:
+        x = _shifted(x, axis, 1, reverse, product)
+    if x.shape[axis] <= LONGEST_WINDOW:
+        return _by_window(x, axis, reverse, product)
+    # Twice as many elements are in every sum after each step.
+    distance = 1
+    while distance < x.shape[axis]:
+        moved = _shifted(x, axis, distance, reverse, product)
+        x = elementwise("mul" if product else "add", x, moved)
+        distance *= 2
+    return x
+
+
+def _shifted(x: Term, axis: int, distance: int, reverse: bool, product: bool) -> Term:
+    """Elements moved along an axis, the place they leave filled with what changes nothing."""
+    length, fill = x.shape[axis], 1 if product else "zero"
+    if reverse:
+        kept = builders.slice_(x, axis, distance, length)
+        return builders.pad(kept, axis, 0, distance, fill)
+    return builders.pad(builders.slice_(x, axis, 0, length - distance), axis, distance, 0, fill)
+
+
+def _by_window(x: Term, axis: int, reverse: bool, product: bool) -> Term:
+    """Every position looks over a window as long as the axis."""
+    length, fill = x.shape[axis], 1 if product else "zero"
     before, after = (0, length - 1) if reverse else (length - 1, 0)
-    if exclusive:
-        before, after = (before, after + 1) if reverse else (before + 1, after)
-    padded = builders.pad(x, axis, before, after, fill)
-    if exclusive:
-        low = 1 if reverse else 0
-        padded = builders.slice_(padded, axis, low, low + 2 * length - 1)
-    moved, inverse = to_end(padded, [axis])
+    moved, inverse = to_end(builders.pad(x, axis, before, after, fill), [axis])
     looks = builders.windows(access(moved, x.type.rank - 1), (length,), (1,))
-    return transpose(compute(function, looks), inverse)
+    return transpose(compute("prod" if product else "sum", looks), inverse)
 
 
 @operator("TopK")

@@ -557,6 +557,7 @@ class _Partitioner:
             result.inputs[term["name"]] = term
             self._store(term, list(range(term.type.rank)))
             return
+        self._limit_reindexing(term)
         if term.op in _STEPS:
             for child in term.children:
                 self._outside(child)
@@ -578,6 +579,34 @@ class _Partitioner:
         self._store(term, order, over, space)
         if term.type.size:
             result.steps.append(Kernel(term, anchor, over, product))
+
+    def _limit_reindexing(self, top: Term) -> None:
+        """Copies what would be reshaped twice by division and remainder on the way into a kernel.
+
+        A reshape that no strided view expresses repeats the whole index once an axis, so a chain
+        of them would grow the index exponentially.
+        """
+        views: dict[Term, View | None] = {}
+        divided: dict[Term, int] = {}
+        for each in self.region(top):
+            if each is top:
+                continue
+            if self._leaf(each):
+                stored = self.result.stored.get(each)
+                views[each] = None if stored is None else stored.view
+                # Folded constants and reductions inside the kernel are plain until they are placed.
+                if stored is None and each not in self.inside:
+                    views[each] = row_major(each.shape)
+                continue
+            below = [divided.get(child, 0) for child in each.children]
+            divided[each] = max(below, default=0)
+            view = views.get(each.children[0]) if each.op in MOVES else None
+            views[each] = None if view is None else move_view(each, view)
+            if each.op in ("reshape", "flatten") and views[each] is None:
+                divided[each] += 1
+                if divided[each] > 1:
+                    self._copy(each)
+                    views[each], divided[each] = self.result.stored[each].view, 0
 
     def _as_product(self, anchor: Term) -> Product | None:
         """The blocking of a ``dot``, with its streamed operand made a view; None: plain loops."""

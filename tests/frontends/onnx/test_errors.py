@@ -42,6 +42,17 @@ def test_empty(tmp_path):
     assert "is empty" in fails(path)
 
 
+def test_external_data_beside_the_model(tmp_path, ask, floats):
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    x, w = {"x": floats(2, 64)}, floats(64, 64)
+    proto = ask.model_of([node], x, ["y"], {"w": w})
+    path = tmp_path / "model.onnx"
+    onnx.save(proto, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    np.testing.assert_array_equal(import_model(path).params["w"], w)
+    (tmp_path / "weights.bin").unlink()
+    assert "its external data" in fails(path)
+
+
 def test_every_truncation_is_an_error():
     data = SQUEEZENET.read_bytes()
     for length in range(1, len(data), 997):
