@@ -3,7 +3,25 @@
 Importing this package registers the targets and units that ship with it.
 """
 
-from glenside.hw_targets import cpu_target, systolic_array
+from glenside.hw_targets import (
+    cpu_target,
+    flexasr,
+    hlscnn,
+    systolic_array,
+    systolic_convolution,
+    vta,
+)
 from glenside.hw_targets.target import Target, find_target, register_target, targets
 
-__all__ = ["Target", "cpu_target", "find_target", "register_target", "systolic_array", "targets"]
+__all__ = [
+    "Target",
+    "cpu_target",
+    "find_target",
+    "flexasr",
+    "hlscnn",
+    "register_target",
+    "systolic_array",
+    "systolic_convolution",
+    "targets",
+    "vta",
+]

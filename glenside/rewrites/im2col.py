@@ -5,7 +5,7 @@ back moves out through ``cart_prod`` and through ``dot``. What is left inside is
 matrices (Glenside, section 5.1).
 
 Regrouping alone would go on for ever. It stops because only operands of a ``cart_prod`` that are
-not matrices yet are regrouped, and each output of the program once.
+not matrices yet are regrouped, those of a maximum likewise, and each output of the program once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from egglog import (
 )
 
 from glenside.rewrites.ruleset import RuleSet, rewrite_rule
-from glenside.rewrites.vocabulary import MAX_RANK, Access, drop, flat, ints, product, take
+from glenside.rewrites.vocabulary import MAX_RANK, NO_DTYPE, Access, drop, flat, ints, product, take
 
 root = relation("root", Access, egg_fn="root")
 """The outputs of the program; loading states them."""
@@ -62,6 +62,12 @@ def flatten_unflatten() -> Iterator[RewriteOrRule]:
             eq(columns).to(ints(product(t))),
         ).then(union(x).with_(x.reshape(rows, columns).reshape(s, t)))
     yield rule(root(x), *shape, s.length().max(t.length()) > 1, *flattens).then(flattened)
+    # Operands of maxima too: several item axes, or more than one outer axis that is not of length 1
+    # (a pool over windows of a row adds one that is).
+    pooled = (x.compute("max", NO_DTYPE), *shape, *flattens, t.length() > 0)
+    yield rule(*pooled, t.length() > 1).then(flattened)
+    long_axes = product(s.map(lambda n: n.min(2).max(1)))
+    yield rule(*pooled, eq(t.length()).to(i64(1)), long_axes > 2).then(flattened)
 
 
 @rewrite_rule("reshape-out-of-cart-prod", exact=True)

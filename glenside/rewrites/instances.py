@@ -44,6 +44,9 @@ _shapes: st.SearchStrategy[Shape] = st.sampled_from((1, 2, 0, 1, 3)).flatmap(
 
 def instances(rule: Rule) -> st.SearchStrategy[Term]:
     """Programs that hold what one case of ``rule`` looks for, its conditions aside."""
+    if rule.programs is not None:
+        strategy: st.SearchStrategy[Term] = rule.programs()
+        return strategy
     queries = [_query(facts) for facts in _queries(rule)]
     return st.sampled_from(queries).flatmap(_instance)
 

@@ -31,7 +31,7 @@ class Program:
     commands: tuple[Any, ...]
     rulesets: dict[Rule, str]
     types: str
-    """The ruleset of the type analyses."""
+    """The ruleset of the analyses: those of types, and what the rules add."""
     _spare: list[bindings.EGraph] = field(default_factory=list)
 
     def take(self) -> bindings.EGraph:
@@ -53,11 +53,12 @@ class Program:
 
 @functools.lru_cache(maxsize=64)
 def program_for(rules: tuple[Rule, ...]) -> Program:
-    """The program with these rules, the type analyses and the means to load terms."""
+    """The program with these rules, their analyses, that of types and the means to load terms."""
     # Each rule has a ruleset of its own: steps are short, and who broke a type is known at once.
     local = {rule: f"rule_{number}" for number, rule in enumerate(dict.fromkeys(rules))}
     rulesets = [egglog.ruleset(*rule.cases, name=name) for rule, name in local.items()]
-    text = _text(egglog.ruleset(*type_rules(), name=TYPES), *rulesets)
+    analyses = {id(each): each for rule in rules for each in rule.analyses}
+    text = _text(egglog.ruleset(*type_rules(), *analyses.values(), name=TYPES), *rulesets)
     access = f"{Access.__module__}.{Access.__name__}"
     text += loading.declarations(access, f"Vec[{access}]", text)
     commands = bindings.EGraph().parse_program(text)

@@ -12,12 +12,22 @@ import importlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from egglog import RewriteOrRule, Ruleset
 
 from glenside.errors import GlensideError
 
-FAMILIES = ("im2col", "layout", "tensorize")
+FAMILIES = (
+    "im2col",
+    "layout",
+    "tensorize",
+    "blocking",
+    "padding",
+    "pooling",
+    "linear",
+    "convolution",
+)
 """Modules of this package that define rules."""
 
 
@@ -32,6 +42,10 @@ class Rule:
     name: str
     cases: tuple[RewriteOrRule, ...]
     exact: bool
+    analyses: tuple[RewriteOrRule, ...] = ()
+    """egglog rules that derive what the conditions of the cases ask for, beside the types."""
+    programs: Callable[[], Any] | None = None
+    """Makes the Hypothesis strategy of programs to check the rule on, where it needs its own."""
 
     @property
     def base_name(self) -> str:
@@ -75,21 +89,28 @@ _EXAMPLES: dict[str, tuple[object, ...]] = {}
 
 
 def rewrite_rule(
-    name: str, *, exact: bool, example: Sequence[object] = ()
+    name: str,
+    *,
+    exact: bool,
+    example: Sequence[object] = (),
+    analyses: Callable[[], tuple[RewriteOrRule, ...]] = tuple,
+    programs: Callable[[], Any] | None = None,
 ) -> Callable[[Cases], Callable[..., Rule]]:
     """Turns a function that yields the cases of a rule into one that makes the :class:`Rule`.
 
     The function's parameters become part of the rule's name: ``systolic-blocked(16,16)``. Made
     with the same parameters it is the same object. ``example`` holds the parameters, if it has
-    any, with which the rule is checked; small ones find counterexamples sooner.
+    any, with which the rule is checked; small ones find counterexamples sooner. ``analyses`` makes
+    what :attr:`Rule.analyses` holds; rules that share an analysis give the same rules of egglog.
+    ``programs`` gives what a rule is checked on whose query is hardly met by chance.
     """
 
     def define(cases: Cases) -> Callable[..., Rule]:
         @functools.cache
         def make(*args: object, **options: object) -> Rule:
-            shown = [*map(str, args), *(f"{key}={value}" for key, value in options.items())]
+            shown = [*map(str, args), *(f"{k.replace('_', '-')}={v}" for k, v in options.items())]
             full_name = f"{name}({','.join(shown)})" if shown else name
-            return Rule(full_name, tuple(cases(*args, **options)), exact)
+            return Rule(full_name, tuple(cases(*args, **options)), exact, analyses(), programs)
 
         make.__doc__ = cases.__doc__
         _MAKERS[name] = make

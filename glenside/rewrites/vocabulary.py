@@ -198,3 +198,16 @@ def product(v: Vec[i64]) -> i64:
 def flat(v: Vec[i64]) -> Vec[i64]:
     """One axis of as many elements; no axis where there was none."""
     return v.length().min(1).range().map(lambda _: product(v))
+
+
+@function
+def index_of(v: Vec[i64], entry: i64Like) -> i64:
+    """Where ``entry`` stands in ``v``, which holds it once and at most ``MAX_RANK`` entries."""
+    # There is no search. All factors but that one are 1.
+    factors = v.map(lambda each: i64(1) - ((each - entry) * (each - entry)).min(1))
+    return product(v.length().range().map(lambda i: i64(1) + i * factors[i])) - 1
+
+
+def lengths(x: Access) -> Vec[i64]:
+    """The lengths of all axes; ``x`` has to be a variable."""
+    return x.outer.append(x.item)

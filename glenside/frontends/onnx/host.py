@@ -7,6 +7,7 @@ operands and the values that are known; where it cannot, the node is refused.
 from __future__ import annotations
 
 import base64
+import importlib.util
 import json
 from typing import Any
 
@@ -29,8 +30,14 @@ _PLAIN = (
 _LISTS = (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS)
 
 
+ONNXRUNTIME = "com.microsoft"
+"""The domain of onnxruntime's own operators, of which only it knows what they are."""
+
+
 def knows(domain: str, operator: str) -> bool:
-    """Whether onnx declares such an operator."""
+    """Whether onnx declares such an operator, or onnxruntime might have it."""
+    if domain == ONNXRUNTIME:
+        return importlib.util.find_spec("onnxruntime") is not None
     return domain not in OUT_OF_SCOPE and onnx.defs.has(operator, domain)
 
 
@@ -41,10 +48,15 @@ def lower(node: Node, reason: str) -> list[Term | None]:
         such operator; ``reason`` says why there is no other meaning.
     """
     domain = standard(node.proto.domain)
-    schema: Any = onnx.defs.get_schema(node.operator, node.opset, domain)
-    if schema.node_determinism == onnx.defs.OpSchema.NodeDeterminism.NonDeterministic:
-        raise Refused(f"{reason} (its result may be random)")
-    types = _result_types(node, domain, reason)
+    versions = [node.opset]
+    if domain == ONNXRUNTIME:
+        types = _foreign_types(node, domain, reason)
+    else:
+        schema: Any = onnx.defs.get_schema(node.operator, node.opset, domain)
+        if schema.node_determinism == onnx.defs.OpSchema.NodeDeterminism.NonDeterministic:
+            raise Refused(f"{reason} (its result may be random)")
+        versions = _versions(schema, node.opset)
+        types = _result_types(node, domain, reason)
     absent = [i for i, x in enumerate(node.inputs) if x is None]
     attributes: dict[str, Any] = {each.name: _spell(each) for each in node.proto.attribute}
     if absent:
@@ -61,7 +73,7 @@ def lower(node: Node, reason: str) -> list[Term | None]:
 
     first = next(i for i, found in enumerate(types) if found is not None)
     why: str | None = None
-    for version in _versions(schema, node.opset):
+    for version in versions:
         probe = term(first, version)
         assert probe is not None
         why = refusal(probe.attributes, [(x.dtype, x.shape) for x in operands])
@@ -110,6 +122,61 @@ def _spell(attribute: onnx.AttributeProto) -> Any:
 
 def _result_types(node: Node, domain: str, reason: str) -> list[tuple[tuple[int, ...], str] | None]:
     """Shape and dtype of every output that the model names."""
+    model, copy = _alone(node, domain)
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+    except Exception as problem:
+        # onnx's inference raises several kinds, some of them only in its C++ half.
+        line = next(iter(str(problem).strip().splitlines()), type(problem).__name__)
+        raise Refused(f"{reason}, and onnx finds no type for it: {line}") from None
+    types = {each.name: each.type for each in inferred.graph.output}
+    results: list[tuple[tuple[int, ...], str] | None] = []
+    for name in copy.output:
+        if not name:
+            results.append(None)
+            continue
+        tensor = types[name].tensor_type
+        dims = tensor.shape.dim
+        if not tensor.HasField("shape") or not all(dim.HasField("dim_value") for dim in dims):
+            raise Refused(f"{reason}, and the shape of its result depends on its operands' values")
+        results.append((tuple(dim.dim_value for dim in dims), dtype_name(tensor.elem_type)))
+    return results
+
+
+def _foreign_types(
+    node: Node, domain: str, reason: str
+) -> list[tuple[tuple[int, ...], str] | None]:
+    """As :func:`_result_types`, but onnxruntime is asked."""
+    import onnxruntime
+
+    model, copy = _alone(node, domain)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as problem:  # onnxruntime's errors share no base class.
+        line = next(iter(str(problem).strip().splitlines()), "")
+        raise Refused(f"{reason}, and onnxruntime does not run it: {line}") from None
+    found = {each.name: each for each in session.get_outputs()}
+    results: list[tuple[tuple[int, ...], str] | None] = []
+    for name in copy.output:
+        if not name:
+            results.append(None)
+            continue
+        shape = found[name].shape
+        if shape is None or not all(isinstance(length, int) for length in shape):
+            raise Refused(f"{reason}, and the shape of its result is not known beforehand")
+        element = found[name].type.removeprefix("tensor(").removesuffix(")")
+        results.append(
+            (tuple(shape), {"float": "float32", "double": "float64"}.get(element, element))
+        )
+    return results
+
+
+def _alone(node: Node, domain: str) -> tuple[onnx.ModelProto, onnx.NodeProto]:
+    """A model of the node alone, known operands as constants, and the node in it."""
     names = [f"x{i}" if x is not None else "" for i, x in enumerate(node.inputs)]
     copy = onnx.NodeProto()
     copy.CopyFrom(node.proto)
@@ -129,21 +196,5 @@ def _result_types(node: Node, domain: str, reason: str) -> list[tuple[tuple[int,
     graph = onnx.helper.make_graph([copy], "node", inputs, outputs, known)
     opsets = [onnx.helper.make_opsetid(domain, node.opset)]
     model = onnx.helper.make_model(graph, opset_imports=opsets)
-    try:
-        inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
-    except Exception as problem:
-        # onnx's inference raises several kinds, some of them only in its C++ half.
-        line = next(iter(str(problem).strip().splitlines()), type(problem).__name__)
-        raise Refused(f"{reason}, and onnx finds no type for it: {line}") from None
-    types = {each.name: each.type for each in inferred.graph.output}
-    results: list[tuple[tuple[int, ...], str] | None] = []
-    for name in copy.output:
-        if not name:
-            results.append(None)
-            continue
-        tensor = types[name].tensor_type
-        dims = tensor.shape.dim
-        if not tensor.HasField("shape") or not all(dim.HasField("dim_value") for dim in dims):
-            raise Refused(f"{reason}, and the shape of its result depends on its operands' values")
-        results.append((tuple(dim.dim_value for dim in dims), dtype_name(tensor.elem_type)))
-    return results
+    model.ir_version = min(model.ir_version, 10)
+    return model, copy

@@ -25,7 +25,7 @@ from glenside.frontends.onnx.node import (
     Result,
     node_name,
 )
-from glenside.frontends.onnx.tensors import dense, to_array
+from glenside.frontends.onnx.tensors import NARROW, WIDENING, dense, to_array
 from glenside.language import AccessType, Model, Term, builders, topological_order
 from glenside.language.shape import DTYPES
 
@@ -48,6 +48,9 @@ class Missing:
 MISSING = Missing()
 Value = Term | tuple[Term, ...] | Missing | None
 """What a name stands for: a tensor, a sequence of them, or an operand that is left out."""
+
+UNEXPECTED = (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
+"""What a node that makes no sense may raise where nobody looks for it."""
 
 DEEPEST_CALL = 32
 """Functions that call themselves would never end."""
@@ -136,6 +139,7 @@ class Importer:
         self._local = functions.local_functions(proto)
         self._calls: list[str] = []
         self._taken = set(inputs)
+        self._narrow: dict[Term, str] = {}
         self._varying: dict[Term, bool] = {}
         self._counts: dict[str, int] = {}
         self._refused: list[Unsupported] = []
@@ -155,7 +159,10 @@ class Importer:
         try:
             for tensor in graph.initializer:
                 name = tensor.name
-                self._define(name, self.parameter(name, to_array(tensor, name)))
+                term = self.parameter(name, to_array(tensor, name))
+                if tensor.data_type in NARROW:
+                    self._narrow[term] = onnx.TensorProto.DataType.Name(tensor.data_type).lower()
+                self._define(name, term)
             for sparse in graph.sparse_initializer:
                 name = sparse.values.name
                 self._define(name, self.parameter(name, dense(sparse, name)))
@@ -235,10 +242,15 @@ class Importer:
                 self._refused.append(_unsupported(proto, self.opsets, str(problem)))
                 self._needed |= getattr(problem, "inputs", frozenset())
                 results = [MISSING] * len(proto.output)
-        settled = [
-            self._settle(name, result) if name else None
-            for name, result in zip(proto.output, results, strict=False)
-        ]
+        try:
+            settled = [
+                self._settle(name, result) if name else None
+                for name, result in zip(proto.output, results, strict=False)
+            ]
+        except GlensideError as problem:
+            raise ModelError(f"node {node_name(proto)!r} ({proto.op_type}): {problem}") from problem
+        except UNEXPECTED as problem:
+            raise _malformed(proto, problem) from problem
         if not self._calls and any(self._computed(proto, value) for value in settled):
             self._counts[proto.op_type] = self._counts.get(proto.op_type, 0) + 1
         for name, value in zip(proto.output, settled, strict=False):
@@ -260,6 +272,10 @@ class Importer:
             raise ModelError(f"node {node_name(proto)!r}: the model imports no opset of {domain!r}")
         lowering = LOWERINGS.get((domain, proto.op_type))
         node = Node(proto, self.opsets[domain], self)
+        stored = {self._narrow[x] for x in node.inputs if x in self._narrow}
+        if stored and proto.op_type not in WIDENING:
+            kinds = ", ".join(sorted(stored))
+            raise Refused(f"weights stored as {kinds} must be cast or dequantised before use")
         if (domain, proto.op_type) not in self._local:
             loading.check_node(proto, str(node), self.opsets)
         try:
@@ -272,9 +288,8 @@ class Importer:
             raise ModelError(f"{node}: {problem}") from problem
         except GlensideError:
             raise
-        except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as problem:
-            # A malformed node, met in a place that does not expect it.
-            raise ModelError(f"{node}: {type(problem).__name__}: {problem}") from problem
+        except UNEXPECTED as problem:
+            raise _malformed(proto, problem) from problem
 
     def _native(self, node: Node, lowering: Lowering | None) -> Sequence[Any]:
         """The node's lowering, else its definition by other operators, else the host's."""
@@ -293,11 +308,25 @@ class Importer:
             body = functions.schema_body(node)
             if body is None:
                 results = list(host.lower(node, str(problem)))
-                self._check_outputs(node, results)
-                return results
-            results = self._expand(body, node)
+            else:
+                results = self._by_definition(node, body)
             self._check_outputs(node, results)
             return results
+
+    def _by_definition(self, node: Node, body: onnx.FunctionProto) -> list[Any]:
+        """A standard operator as ONNX defines it, or by the host where that has no meaning."""
+        refused, needed = len(self._refused), set(self._needed)
+        results = self._expand(body, node)
+        inner, wanted = self._refused[refused:], self._needed - needed
+        if not inner:
+            return results
+        # The user knows this node, not those of its definition.
+        del self._refused[refused:]
+        self._needed = needed
+        reason = f"its definition holds {inner[0].operator.split(',')[0]}: {inner[0].reason}"
+        if wanted:
+            raise NeedsConstant(reason, frozenset(wanted))
+        return list(host.lower(node, reason))
 
     def _expand(self, body: onnx.FunctionProto, node: Node) -> list[Value]:
         """What a call of a function gives; its values are called ``node/value``."""
@@ -334,6 +363,9 @@ class Importer:
             return tuple(self.fold(f"{name}_{i}", each) for i, each in enumerate(result))
         if self._calls:
             name = "/".join((*self._calls, name))
+        if isinstance(result, Term) and result in self._narrow:
+            # Widened to what it is held in already: from now on numbers like others.
+            return self.parameter(name, self._arrays[result["name"]])
         if not isinstance(result, Term):
             array = np.asarray(result)
             if array.dtype.name not in DTYPES:
@@ -402,6 +434,13 @@ class Importer:
             names={**self._inner_names, **self._names},
             operators=self._counts,
         )
+
+
+def _malformed(proto: onnx.NodeProto, problem: Exception) -> ModelError:
+    """A malformed node, met in a place that does not expect it."""
+    line = next(iter(str(problem).strip().splitlines()), "")
+    where = f"node {node_name(proto)!r} ({proto.op_type})"
+    return ModelError(f"{where} is malformed: {type(problem).__name__}: {line}")
 
 
 def _as_list(result: Result) -> list[Any]:

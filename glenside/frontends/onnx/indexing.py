@@ -145,7 +145,7 @@ def _compress(node: Node) -> Term:
     else:
         x, axis = reshape(x, (x.type.size,)), 0
     kept = kept[kept < x.shape[axis]]
-    return take(node, x, [int(each) for each in kept], axis)
+    return take(node, x, kept, axis)
 
 
 @operator("NonZero")

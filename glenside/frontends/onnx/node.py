@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 Result = Term | Array | Sequence[Any]
 Lowering = Callable[["Node"], Result]
 
-LARGEST = 2**28
+LARGEST = 2**26
 """Elements of the largest array of indices or weights that a lowering makes."""
 
 LOWERINGS: dict[tuple[str, str], Lowering] = {}

@@ -126,6 +126,7 @@ def _by_sizes(
         common = min(scales) if policy == "not_larger" else max(scales)
         scales = [common] * len(axes)
         sizes = [int(common * x.shape[axis] + 0.5) for axis in axes]
+        node.check_size(max(sizes, default=0), "sizes")
     return [
         _Axis(axis, scale, size, *_seen(roi, i))
         for i, (axis, scale, size) in enumerate(zip(axes, scales, sizes, strict=True))
@@ -216,7 +217,7 @@ def _resample(node: Node, x: Term, change: _Axis, where: Array, method: _Method)
     axis, length = change.axis, x.shape[change.axis]
     if method.mode == "nearest":
         places = np.clip(_nearest(where, change.scale, method.nearest), 0, length - 1)
-        return take(node, x, [int(each) for each in places], axis)
+        return take(node, x, places.astype(np.int64), axis)
     if change.length == 0:
         return builders.slice_(x, axis, 0, 0)
     taps, weights = _taps(where, min(change.scale, 1.0) if method.antialias else 1.0, method)
@@ -230,7 +231,7 @@ def _resample(node: Node, x: Term, change: _Axis, where: Array, method: _Method)
         parts = []
         for i in range(taps.shape[1]):
             factor = node.parameter(weights[:, i].reshape(shape).astype(x.dtype), "weights")
-            parts.append(mul(take(node, x, [int(t) for t in taps[:, i]], axis), factor))
+            parts.append(mul(take(node, x, taps[:, i], axis), factor))
         total_term = parts[0]
         for part in parts[1:]:
             total_term = add(total_term, part)

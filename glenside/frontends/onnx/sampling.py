@@ -7,23 +7,29 @@ import math
 
 import numpy as np
 
+from glenside.frontends.onnx.convolution import check_filters
 from glenside.frontends.onnx.indexing import scatter, steps
 from glenside.frontends.onnx.node import Node, operator
 from glenside.frontends.onnx.phrases import (
     add,
     div,
+    dot,
     elementwise,
     like,
     maximum,
     minimum,
     mul,
+    reduce,
     reshape,
     select,
     sub,
+    transpose,
+    unsqueeze_to,
 )
 from glenside.frontends.onnx.shape_ops import take
-from glenside.frontends.onnx.spatial import entries, spatial_size
+from glenside.frontends.onnx.spatial import entries, read_window, spatial_size
 from glenside.language import Term, builders
+from glenside.language.builders import access
 
 
 @operator("GridSample")
@@ -47,7 +53,18 @@ def _grid_sample(node: Node) -> Term:
         taps.append(_axis_taps(along, length, mode, padding, corners))
     planes = np.arange(x.shape[0] * x.shape[1]).reshape(x.shape[:2] + (1,) * rank)
     base = node.parameter(planes * math.prod(size), "planes")
-    flat = reshape(builders.cast(x, dtype), (x.type.size,))
+    return builders.cast(_look_up(builders.cast(x, dtype), base, taps, 1), x.dtype)
+
+
+def _look_up(
+    x: Term, base: Term, taps: list[list[tuple[Term, Term | None]]], channel_axis: int
+) -> Term:
+    """Weighted sums of the elements of ``x`` at all combinations of taps along its last axes.
+
+    ``base`` says where each channel begins; the taps know no channels, whose axis they are given.
+    """
+    flat = reshape(x, (x.type.size,))
+    size = x.shape[x.type.rank - len(taps) :]
     total: Term | None = None
     for chosen in itertools.product(*taps):
         place: Term | None = None
@@ -57,12 +74,12 @@ def _grid_sample(node: Node) -> Term:
             place = moved if place is None else add(place, moved)
             weight = share if weight is None or share is None else mul(weight, share)
         assert place is not None
-        value = builders.gather(flat, add(base, builders.unsqueeze(place, 1)), 0)
+        value = builders.gather(flat, add(base, builders.unsqueeze(place, channel_axis)), 0)
         if weight is not None:
-            value = mul(value, builders.unsqueeze(weight, 1))
+            value = mul(value, builders.unsqueeze(weight, channel_axis))
         total = value if total is None else add(total, value)
     assert total is not None
-    return builders.cast(total, x.dtype)
+    return total
 
 
 def _axis_taps(
@@ -75,6 +92,13 @@ def _axis_taps(
     else:
         place = mul(sub(mul(add(place, 1), length), 1), 0.5)
         least, most = -0.5, length - 0.5
+    return _taps(place, length, mode, padding, least, most)
+
+
+def _taps(
+    place: Term, length: int, mode: str, padding: str, least: float, most: float
+) -> list[tuple[Term, Term | None]]:
+    """As :func:`_axis_taps`, for places counted in positions of the axis."""
     if mode == "nearest":
         place = elementwise("round", place)
     if padding == "border" and mode != "cubic":
@@ -134,6 +158,103 @@ def _cubic(part: Term, offset: int, a: float = -0.75) -> Term:
         return add(mul(mul(inner, distance), distance), 1)
     inner = add(mul(sub(mul(distance, a), 5 * a), distance), 8 * a)
     return sub(mul(inner, distance), 4 * a)
+
+
+@operator("DeformConv")
+def _deform_conv(node: Node) -> Term:
+    """Every place of the kernel looks where its offset says; then a convolution like others."""
+    x, w, offset, bias, mask = node[0], node[1], node[2], node.get(3), node.get(4)
+    if x.type.rank != 4:
+        node.refuse("only two spatial axes are supported")
+    groups = node.attributes.integer("group", 1)
+    parts = node.attributes.integer("offset_group", 1)
+    check_filters(node, x, w, groups)
+    window = read_window(node, x.shape[2:], w.shape[2:])
+    n, c, *size = x.shape
+    o, depth, *kernel = w.shape
+    count = math.prod(kernel)
+    if parts < 1 or c % parts or offset.shape[:2] != (n, parts * count * 2):
+        raise node.error(f"offsets of shape {offset.shape} do not fit {parts} groups of {kernel}")
+    out = offset.shape[2:]
+    moved = reshape(offset, (n, parts, count, 2, *out))
+    taps = []
+    for axis, length in enumerate(size):
+        within = np.arange(kernel[axis]) * window.dilation[axis]
+        corner = np.arange(out[axis]) * window.stride[axis] - window.before[axis]
+        grid = np.zeros((*kernel, *out))
+        grid += within.reshape([-1 if i == axis else 1 for i in range(4)])
+        grid += corner.reshape([-1 if i == axis + 2 else 1 for i in range(4)])
+        start = node.parameter(grid.reshape(count, *out).astype(x.dtype), "grid")
+        by = builders.squeeze(builders.slice_(moved, 3, axis, axis + 1), 3)
+        taps.append(_taps(add(by, start), length, "linear", "zeros", 0, 0))
+    planes = np.arange(n * c).reshape(n, parts, c // parts, 1, 1, 1) * math.prod(size)
+    seen = _look_up(x, node.parameter(planes, "planes"), taps, 2)
+    if mask is not None:
+        seen = mul(seen, builders.unsqueeze(reshape(mask, (n, parts, count, *out)), 2))
+    columns = transpose(reshape(seen, (n, groups, c // groups, count, *out)), (1, 0, 4, 5, 2, 3))
+    filters = access(reshape(w, (groups, o // groups, depth, count)), 2)
+    product = transpose(dot(filters, access(columns, 4), 1), (2, 0, 1, 3, 4))
+    result = reshape(product, (n, o, *out))
+    return result if bias is None else add(result, unsqueeze_to(bias, 1, 4))
+
+
+@operator("RoiAlign")
+def _roi_align(node: Node) -> Term:
+    x, rois, batches = node[0], node[1], node[2]
+    default = "half_pixel" if node.opset >= 16 else "output_half_pixel"
+    other = "output_half_pixel" if node.opset >= 16 else "half_pixel"
+    pixels = default
+    if node.opset >= 16:
+        pixels = node.attributes.choice("coordinate_transformation_mode", default, other)
+    out = [node.attributes.integer(f"output_{side}", 1) for side in ("height", "width")]
+    samples = node.attributes.integer("sampling_ratio", 0)
+    scale = node.attributes.real("spatial_scale", 1.0)
+    if node.attributes.choice("mode", "avg", "max") == "max":
+        node.refuse("mode max is not supported")
+    if samples == 0:
+        node.refuse("sampling_ratio 0, as many samples as a region is large, is not supported")
+    count = rois.shape[0]
+    if x.type.rank != 4 or rois.shape != (count, 4) or batches.shape != (count,):
+        raise node.error(f"rois {rois.shape} and batch_indices {batches.shape} do not fit")
+    if min(*out, samples) < 1 or not x.type.size:
+        raise node.error("output sizes and sampling_ratio must be positive, the data not empty")
+    _, channels, *size = x.shape
+    corner = sub(mul(rois, scale), 0.5 if pixels == "half_pixel" else 0.0)
+    taps = []
+    for axis, length in enumerate(size):
+        low, high = (
+            reshape(builders.slice_(corner, 1, at, at + 1), (count, 1, 1, 1, 1))
+            for at in (1 - axis, 3 - axis)
+        )
+        extent = sub(high, low)
+        if pixels != "half_pixel":
+            extent = maximum(extent, 1)
+        cell = np.arange(out[axis])[:, None] + (np.arange(samples) + 0.5) / samples
+        shape = [1, 1, 1, 1, 1]
+        shape[1 + axis], shape[3 + axis] = out[axis], samples
+        steps_ = node.parameter((cell / out[axis]).reshape(shape).astype(x.dtype), "cells")
+        taps.append(_inner_taps(add(low, mul(extent, steps_)), length))
+    start = mul(builders.cast(batches, "int64"), channels * math.prod(size))
+    planes = node.parameter(np.arange(channels).reshape(1, -1) * math.prod(size), "planes")
+    base = reshape(add(reshape(start, (count, 1)), planes), (count, channels, 1, 1, 1, 1))
+    return reduce("mean", _look_up(x, base, taps, 1), [4, 5], False)
+
+
+def _inner_taps(place: Term, length: int) -> list[tuple[Term, Term | None]]:
+    """The neighbours of a place; up to one position outside counts as the border, beyond as 0."""
+    seen = elementwise(
+        "and",
+        elementwise("greater_equal", place, like(place, -1)),
+        elementwise("less_equal", place, like(place, length)),
+    )
+    inside = _clamp(place, length)
+    low = elementwise("floor", inside)
+    part = sub(inside, low)
+    held = builders.cast(seen, place.dtype)
+    return [
+        (low, mul(sub(like(part, 1), part), held)),
+        (minimum(add(low, 1), length - 1), mul(part, held)),
+    ]
 
 
 @operator("Col2Im")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 
@@ -158,18 +157,18 @@ def _slice(node: Node) -> Term:
     return x
 
 
-def take(node: Node, x: Term, positions: range | Sequence[int], axis: int) -> Term:
+def take(node: Node, x: Term, positions: Sequence[int] | Array, axis: int) -> Term:
     """Known positions of one axis: a slice where they ascend evenly, else a gather."""
-    places = list(positions)
-    steps = {b - a for a, b in itertools.pairwise(places)} or {1}
-    if places == list(range(x.shape[axis])):
-        return x
-    if not places:
+    places = np.asarray(positions, np.int64)
+    if not places.size:
         return builders.slice_(x, axis, 0, 0)
-    if len(steps) == 1 and min(steps) >= 1:
-        return builders.slice_(x, axis, places[0], places[-1] + 1, min(steps))
-    indices = node.parameter(np.array(places, np.int64), "positions")
-    return builders.gather(x, indices, axis)
+    first, last = int(places[0]), int(places[-1])
+    step = int(places[1]) - first if places.size > 1 else 1
+    if step >= 1 and np.array_equal(places, np.arange(first, last + 1, step)):
+        if (first, last, step) == (0, x.shape[axis] - 1, 1):
+            return x
+        return builders.slice_(x, axis, first, last + 1, step)
+    return builders.gather(x, node.parameter(places, "positions"), axis)
 
 
 @operator("Pad")
@@ -207,7 +206,7 @@ def _pad(node: Node) -> Term:
     return x
 
 
-def _padded_positions(node: Node, length: int, before: int, after: int, mode: str) -> list[int]:
+def _padded_positions(node: Node, length: int, before: int, after: int, mode: str) -> Array:
     if length == 0 and (before > 0 or after > 0):
         raise node.error(f"an empty axis cannot be padded with mode {mode}")
     places = np.arange(length)
@@ -215,7 +214,7 @@ def _padded_positions(node: Node, length: int, before: int, after: int, mode: st
         widths = (max(before, 0), max(after, 0))
         node.check_size(sum(widths), "padding")
         places = np.pad(places, widths, mode=mode)  # type: ignore[call-overload]
-    return [int(p) for p in places[max(-before, 0) : len(places) - max(-after, 0)]]
+    return places[max(-before, 0) : len(places) - max(-after, 0)]
 
 
 @operator("Trilu")

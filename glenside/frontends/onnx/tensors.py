@@ -12,16 +12,32 @@ from glenside.frontends.onnx.node import dtype_name
 
 Array = np.ndarray[Any, Any]
 
+NARROW: dict[int, str] = {
+    onnx.TensorProto.INT4: "int8",
+    onnx.TensorProto.UINT4: "uint8",
+    onnx.TensorProto.INT2: "int8",
+    onnx.TensorProto.UINT2: "uint8",
+    onnx.TensorProto.BFLOAT16: "float32",
+    onnx.TensorProto.FLOAT8E4M3FN: "float32",
+    onnx.TensorProto.FLOAT8E4M3FNUZ: "float32",
+    onnx.TensorProto.FLOAT8E5M2: "float32",
+    onnx.TensorProto.FLOAT8E5M2FNUZ: "float32",
+}
+"""Types in which weights are stored, and the dtype that holds their values exactly."""
+
+WIDENING = ("Cast", "DequantizeLinear")
+"""Operators that turn stored values into numbers to compute with."""
+
 
 def to_array(tensor: onnx.TensorProto, name: str) -> Array:
-    """The values of a tensor in the file.
+    """The values of a tensor in the file, those of narrow types widened.
 
     :raises Refused: its element type is not supported.
     :raises ModelError: it is malformed.
     """
-    dtype_name(tensor.data_type)
+    held = NARROW.get(int(tensor.data_type)) or dtype_name(tensor.data_type)
     try:
-        return np.asarray(onnx.numpy_helper.to_array(tensor))
+        return np.asarray(onnx.numpy_helper.to_array(tensor)).astype(held, copy=False)
     except Exception as problem:
         # onnx raises what it likes for a malformed tensor.
         raise ModelError(f"constant {name!r}: {problem}") from None

@@ -767,6 +767,9 @@ class _ProductNest(_Nest):
             before.append(launch)
         size = self.builder.partition.buffers[packed].size
         self.packed = _buffer("packed", size, self.operand_dtype)
+        self._packed_size = size
+        self._steps = -(-self.pixel_loops[-1].size // self.tile.pixels)
+        self._shares = self._steps * math.prod(loop.size for loop in self.pixel_loops[:-1])
         self.parameters.append(self.packed)
         self.arguments.append(Argument(packed, 0, size))
         return [*before, self.finish(self._body())]
@@ -815,6 +818,51 @@ class _ProductNest(_Nest):
 
         work = self.anchor.type.size * self.depth
         return _fused(extents, tile, parallel=schedule.is_parallel(work))
+
+    def _depth_nest(self, inner: Callable[[Index], Stmt], weights: Any, share: Any) -> Stmt:
+        """The depth loops; where weights exceed the cache, fetches of the next tile among them.
+
+        The fetches stand outside of the innermost loop: inside they would keep LLVM from holding
+        the accumulators in registers.
+        """
+        extents = [loop.size for loop in self.depth_loops]
+        if not self.tile.resident_outer or self._shares < 2 or not extents:
+            return _nest(extents, inner)
+        last = extents[-1]
+        chunk = next((n for n in range(min(last, 64), 15, -1) if last % n == 0), last)
+
+        def outer(item: Index) -> Stmt:
+            flat: Any = 0
+            for position, extent in zip(item, [*extents[:-1], last // chunk], strict=True):
+                flat = flat * extent + position
+            fetch = self._fetch_next(weights, flat * chunk, chunk, share)
+            loop = _for(chunk, lambda k: inner([*item[:-1], item[-1] * chunk + k]))
+            return _seq([*fetch, loop])
+
+        return _nest([*extents[:-1], last // chunk], outer)
+
+    def _fetch_next(self, weights: Any, depth: Any, count: int, share: Any) -> list[Stmt]:
+        """Fetches what ``count`` depth steps from ``depth`` on are to fetch of the next weight tile.
+
+        Weights come from memory once a run. Every register tile fetches its share of the next
+        tile's, spread over its own depth, so that memory and arithmetic are busy together.
+        """
+        from tvm import tirx
+
+        size = self.tile.width * self.depth
+        line = max(1, 64 // np.dtype(self.operand_dtype).itemsize)
+        lines = -(-count * self.tile.width // (line * self._shares))
+        first = weights + size + share * (size // self._shares)
+        first = first + depth * self.tile.width // self._shares
+        fetches = []
+        for k in range(lines):
+            at = tirx.min(first + k * line, self._packed_size - 1)
+            address = tirx.address_of(tirx.BufferLoad(self.packed, [at]))
+            # Read, into the second-level cache, data.
+            hints = [tirx.const(hint, "int32") for hint in (0, 2, 1)]
+            call = tirx.call_llvm_intrin("void", "llvm.prefetch", address, *hints)
+            fetches.append(tirx.Evaluate(call))
+        return fetches
 
     def _micro(
         self, group: Index, t: Any, kind: tuple[int, int], pixel: Index, step: Any, rows: int
@@ -879,7 +927,10 @@ class _ProductNest(_Nest):
         clear = _unrolled(
             rows * vectors, lambda i: _vector(lanes, lambda l: _put(total, i * lanes + l, zero))
         )
-        depth = _nest([loop.size for loop in self.depth_loops], inner)
+        share: Any = 0
+        for loop, position in zip(self.pixel_loops[:-1], pixel, strict=True):
+            share = share * loop.size + position
+        depth = self._depth_nest(inner, weights, share * self._steps + step)
         ends = [
             self.vector(w, lambda l, p=p, at=at: done(p, at, l))
             for p in range(rows)

@@ -52,6 +52,8 @@ _MIN_LANES = 8
 _MIN_FIXED = 3
 """or this many where that side is a parameter, which is packed once."""
 _FOLD_FREELY = 1 << 16
+_PAGE, _SKEW = 256, 16
+"""Elements: rows of a multiple of the first are set apart by the second."""
 
 
 @dataclass
@@ -73,13 +75,7 @@ class Stored:
     @property
     def extent(self) -> int:
         """Elements from the base on that belong to the value, margins included."""
-        if 0 in self.view.shape:
-            return 1
-        high = self.view.span[1]
-        for axis, margin in zip(self.view.axes, self.view.margins, strict=True):
-            if margin and axis:
-                high += margin.after * axis[-1][1]
-        return max(high + 1, 1)
+        return _occupied(self.view)
 
 
 @dataclass(frozen=True)
@@ -717,11 +713,7 @@ class _Partitioner:
             return
         fill, wanted = self.room.get(term, (0, {}))
         view = _storage(term.shape, over, space, order, wanted, fill)
-        size = math.prod(
-            axis_size(axis) + (m.before + m.after if m else 0)
-            for axis, m in zip(view.axes, view.margins, strict=True)
-        )
-        number = self._buffer(size, term.dtype)
+        number = self._buffer(_occupied(view), term.dtype)
         self.result.stored[term] = Stored(number, 0, view)
         if any(view.margins):
             self.result.steps.append(Fill(number, view))
@@ -957,10 +949,24 @@ def _storage(
             margins[k] = Margin(k, before, after)
             offset += before * step
         step *= max(size + before + after, 1)
+        if step % _PAGE == 0 and step == size and len(pieces) > 1:
+            # Rows a multiple of a page apart would all fall into the same sets of the cache.
+            step += _SKEW
     axes = tuple(
         normal(tuple(strides[k, j] for j in range(parts[k]))) for k in range(len(shape))
     )
     return View(offset, axes, tuple(margins), fill)
+
+
+def _occupied(view: View) -> int:
+    """Elements from the start of a buffer to the end of the value, margins included."""
+    if 0 in view.shape:
+        return 1
+    high = view.span[1]
+    for axis, margin in zip(view.axes, view.margins, strict=True):
+        if margin and axis:
+            high += margin.after * axis[-1][1]
+    return high + 1
 
 
 def _slice_of(whole: Stored, axis: int, at: int, shape: tuple[int, ...]) -> Stored:

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from glenside.language.shape import FLOATS, SIGNED, highest, lowest
+import numpy as np
+
+from glenside.language.shape import FLOATS, SIGNED, UNSIGNED, highest, lowest
 
 Expr = Any
 """A TIR expression."""
@@ -44,11 +46,26 @@ def convert(value: Expr, source: str, target: str) -> Expr:
 
     if source == target:
         return value
+    if isinstance(value, tirx.IntImm | tirx.FloatImm):
+        # TVM refuses to make an unsigned constant of a negative one.
+        with np.errstate(all="ignore"):
+            return const(np.array(value.value).astype(source).astype(target).item(), target)
     if target == "bool":
         return tirx.NE(value, const(0, source))
     if source == "bool":
         return value.astype(target)
-    if source in FLOATS and target in ("int8", "int16", "uint8", "uint16"):
+    if target in UNSIGNED and source != "bool" and source not in UNSIGNED:
+        # By way of the signed type of that width: TVM refuses to fold a negative constant.
+        signed = convert(value, source, target[1:])
+        result = tirx.reinterpret(target, signed)
+        if source in ("float32", "float64") and target == "uint64":
+            limit = const(2.0**63, source)  # What is above is brought into the signed range.
+            high = tirx.reinterpret(target, (value - limit).astype("int64")) + const(2**63, target)
+            return tirx.Select(tirx.LT(value, limit), result, high)
+        if source in FLOATS and target == "uint32":
+            return tirx.reinterpret("uint64", value.astype("int64")).astype(target)
+        return result
+    if source in FLOATS and target in ("int8", "int16"):
         # Through a wider integer, so that what does not fit wraps around as NumPy does.
         return value.astype("int32").astype(target)
     return value.astype(target)

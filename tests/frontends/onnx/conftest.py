@@ -32,7 +32,8 @@ def model_of(
     initializers = [numpy_helper.from_array(x, name) for name, x in (constants or {}).items()]
     results = [onnx.ValueInfoProto(name=name) for name in outputs]
     graph = helper.make_graph(list(nodes), "test", infos, results, initializers)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets)
     model.ir_version = 10
     inferred = onnx.shape_inference.infer_shapes(model)
     for result, known in zip(model.graph.output, inferred.graph.output, strict=True):

@@ -40,8 +40,8 @@ OUT_OF_SCOPE = {
 }
 
 HOST = (
-    r"ai_onnx_ml_(array_feature_extractor|binarizer|tree_ensemble)|bitcast|deform_conv|det_"
-    r"|tfidfvectorizer|roialign"
+    r"ai_onnx_ml_(array_feature_extractor|binarizer|tree_ensemble)|bitcast|det_"
+    r"|tfidfvectorizer|roialign_mode_max"
 )
 """Operators that have no meaning as access patterns and run on onnxruntime."""
 

@@ -472,6 +472,30 @@ def test_grid_sample(ask, floats, mode, padding, corners):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("mask", [False, True])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_deform_conv(ask, floats, mask, groups):
+    inputs = {
+        "x": floats(2, 4, 5, 6), "w": floats(6, 4 // groups, 3, 2),
+        "offset": floats(2, groups * 12, 3, 6), "b": floats(6),
+    }  # fmt: skip
+    if mask:
+        inputs["mask"] = floats(2, groups * 6, 3, 6)
+    attributes = {"group": groups, "offset_group": groups, "pads": [1, 1, 1, 1], "strides": [2, 1]}
+    attributes["dilations"] = [1, 2]
+    ask.node("DeformConv", inputs, opset=19, rtol=1e-3, atol=1e-4, **attributes)
+
+
+@pytest.mark.parametrize("pixels", ["half_pixel", "output_half_pixel"])
+def test_roi_align(ask, floats, pixels):
+    rois = np.array([[0, 0, 9, 9], [-3, 2, 6.5, 4], [2, 3, 20, 25], [1, 1, 1, 1]], np.float32)
+    ask.node(
+        "RoiAlign", [floats(2, 3, 10, 12), rois, np.array([0, 1, 1, 0])], opset=16,
+        output_height=3, output_width=4, sampling_ratio=2, spatial_scale=0.8,
+        coordinate_transformation_mode=pixels,
+    )  # fmt: skip
+
+
 # --- recurrent layers -----------------------------------------------------------------------------
 
 

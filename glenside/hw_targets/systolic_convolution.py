@@ -1,0 +1,47 @@
+"""Convolutions on a systolic array of R rows and C columns.
+
+Rows take the channels (or, with im2col on the fly, the elements of a window), columns the filters.
+``(call systolic-conv2d-nchw (R C kh kw sh sw) W X)`` takes filters (O C kh kw) and data (N C H W);
+``-nhwc`` takes (kh kw C O) and (N H W C). R divides the channels and C the filters, except for the
+``-im2col-`` units, which pad the last tiles themselves. Nothing is padded around the image.
+"""
+
+from __future__ import annotations
+
+from glenside.errors import ShapeError
+from glenside.hw_targets.hlscnn import convolution
+from glenside.language import builders
+from glenside.language.shape import Shape
+from glenside.language.term import Term
+from glenside.language.units import Unit, register_unit
+
+
+def _unit(layout: str, im2col: bool) -> Unit:
+    name = f"systolic-conv2d-{'im2col-' if im2col else ''}{layout}"
+
+    def meaning(parameters: Shape, operands: tuple[Term, ...]) -> Term:
+        if len(parameters) != 6 or min(parameters) < 1 or len(operands) != 2:
+            raise ShapeError(
+                f"{name} takes filters and data, and the positive parameters (R C kh kw sh sw)"
+            )
+        rows, columns, *kernel, sh, sw = parameters
+        w, x = (builders.outer_only(each) for each in operands)
+        if w.type.rank != 4 or x.type.rank != 4:
+            raise ShapeError(f"{name} takes filters and data of 4 axes, got {w.type} and {x.type}")
+        if layout == "nhwc":
+            w, x = builders.transpose(w, (3, 2, 0, 1)), builders.transpose(x, (0, 3, 1, 2))
+        filters, channels = w.shape[:2]
+        if list(w.shape[2:]) != kernel:
+            raise ShapeError(f"{name}: the window is {kernel}, the filters have {w.shape[2:]}")
+        if not im2col and (channels % rows or filters % columns):
+            raise ShapeError(
+                f"{name}: {rows} must divide the {channels} channels, "
+                f"{columns} the {filters} filters"
+            )
+        result = convolution(x, w, (sh, sw))
+        return builders.transpose(result, (0, 2, 3, 1)) if layout == "nhwc" else result
+
+    return register_unit(Unit(name, meaning))
+
+
+UNITS = tuple(_unit(layout, im2col) for layout in ("nchw", "nhwc") for im2col in (False, True))

@@ -1,0 +1,146 @@
+"""Rules for linear layers: a product of matrices and a bias, as units take them.
+
+A layer comes as ``add(pair(dot(X × W), bias))``, the bias spread over the rows, on whatever side,
+with or without a reshape in between, or without a bias. ``flex-linear`` matches the first form; the
+other rules bring the others to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from egglog import Fact, RewriteOrRule, String, Vec, eq, i64, rule, union, var, vars_
+
+from glenside.language.shape import FLOATS, INTEGERS
+from glenside.rewrites.ruleset import RuleSet, rewrite_rule
+from glenside.rewrites.types import typed
+from glenside.rewrites.vocabulary import NO_DTYPE, Access, ints
+
+FLEX_LINEAR = "flex-linear"
+VTA_DENSE = "vta-dense"
+
+RANKS = range(2, 6)
+"""Ranks of the reshapes through which a bias moves."""
+
+
+def _add(x: Access, y: Access, rank: int) -> Access:
+    """Both as one item, added, all axes outer again."""
+    return x.access(0).pair(y.access(0)).compute("add", NO_DTYPE).access(rank)
+
+
+def _spread(bias: Access, rank: int, shape: Vec[i64]) -> tuple[Access, Access]:
+    """A vector along the last of ``rank`` axes; where all the others are 1 it is not broadcast."""
+    for _ in range(rank - 1):
+        bias = bias.unsqueeze(0)
+    return bias.broadcast(shape), bias
+
+
+def _vector(bias: Access, length: i64) -> Fact:
+    """All axes are outer, and there is one of that length."""
+    return eq(bias.outer.append(ints(-1), bias.item)).to(ints(length, -1))
+
+
+M, N = vars_("m n", i64)
+
+
+def _matrices(x: Access, w: Access, dtype: String) -> tuple[Fact, ...]:
+    """``((M), (K))`` and ``((N), (K))``, multiplied in their own dtype."""
+    return (
+        eq(dtype).to(x.dtype),
+        eq(x.outer.length()).to(i64(1)),
+        eq(x.item.length()).to(i64(1)),
+        eq(w.outer.length()).to(i64(1)),
+        eq(M).to(x.outer[0]),
+        eq(N).to(w.outer[0]),
+    )
+
+
+def _layers() -> Any:
+    from glenside.rewrites.examples import linear_layers
+
+    return linear_layers()
+
+
+@rewrite_rule("flex-linear", exact=False, programs=_layers)
+def flex_linear() -> Iterator[RewriteOrRule]:
+    """``dot(X × W) + b -> flex-linear X W b`` where b goes along the rows of W."""
+    x, w, b, whole = vars_("x w b whole", Access)
+    dtype = var("dtype", String)
+    v = var("v", Vec[i64])
+    invocation = Access.call(Vec[Access](x, w, b), FLEX_LINEAR, Vec[i64].empty())
+    for bias in _spread(b, 2, v):
+        yield rule(
+            eq(whole).to(_add(x.cart_prod(w, 0).compute("dot", dtype), bias, 2)),
+            *_matrices(x, w, dtype),
+            _vector(b, N),
+        ).then(
+            *typed(invocation, ints(M, N), ints(), dtype),
+            union(whole).with_(invocation),
+        )
+
+
+@rewrite_rule("vta-dense", exact=False)
+def vta_dense() -> Iterator[RewriteOrRule]:
+    """``dot(X × W) -> vta-dense X W`` for matrices."""
+    x, w, whole = vars_("x w whole", Access)
+    dtype = var("dtype", String)
+    invocation = Access.call(Vec[Access](x, w), VTA_DENSE, Vec[i64].empty())
+    yield rule(eq(whole).to(x.cart_prod(w, 0).compute("dot", dtype)), *_matrices(x, w, dtype)).then(
+        *typed(invocation, ints(M, N), ints(), dtype),
+        union(whole).with_(invocation),
+    )
+
+
+@rewrite_rule("bias-out-of-reshape", exact=True, programs=_layers)
+def bias_out_of_reshape() -> Iterator[RewriteOrRule]:
+    """``[s|]D + b -> [s|](D + b)`` for a product D of matrices, where s keeps its last axis.
+
+    Both times b goes along the last axis.
+    """
+    x, b, whole = vars_("x b whole", Access)
+    dtype = var("dtype", String)
+    s, v, rows = vars_("s v rows", Vec[i64])
+    made = x.compute("dot", dtype)
+    for rank in RANKS:
+        for bias in _spread(b, rank, v):
+            yield rule(
+                eq(whole).to(_add(made.reshape(s, ints()), bias, rank)),
+                eq(rows).to(x.outer),
+                eq(rows.length()).to(i64(2)),
+                eq(s.length()).to(i64(rank)),
+                eq(s[rank - 1]).to(rows[1]),
+                _vector(b, rows[1]),
+            ).then(union(whole).with_(_add(made, _spread(b, 2, rows)[0], 2).reshape(s, ints())))
+
+
+@rewrite_rule("add-to-bias-add", exact=True, programs=_layers)
+def add_to_bias_add() -> Iterator[RewriteOrRule]:
+    """``b + X -> X + b`` for a vector b along the last axis, as a bias is added."""
+    x, b, whole = vars_("x b whole", Access)
+    v = var("v", Vec[i64])
+    for rank in RANKS:
+        for bias in _spread(b, rank, v):
+            yield rule(
+                eq(whole).to(bias.access(0).pair(x).compute("add", NO_DTYPE)),
+                _vector(b, b.outer[0]),
+            ).then(union(whole).with_(x.pair(bias.access(0)).compute("add", NO_DTYPE)))
+
+
+@rewrite_rule("zero-bias", exact=False)
+def zero_bias() -> Iterator[RewriteOrRule]:
+    """``dot(X × W) -> dot(X × W) + 0`` for matrices."""
+    x, w, whole = vars_("x w whole", Access)
+    dtype = var("dtype", String)
+    for name in (*FLOATS, *INTEGERS):
+        zero = Access.constant("0.0" if name in FLOATS else "0", ints(N), name)
+        bias = zero.unsqueeze(0).broadcast(ints(M, N))
+        yield rule(
+            eq(whole).to(x.cart_prod(w, 0).compute("dot", dtype)),
+            *_matrices(x, w, dtype),
+            eq(dtype).to(String(name)),
+        ).then(union(whole).with_(_add(whole, bias, 2)))
+
+
+LINEAR = RuleSet("linear", (bias_out_of_reshape(), add_to_bias_add()))
+"""Brings linear layers to the form in which units take them."""

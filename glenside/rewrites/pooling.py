@@ -1,0 +1,129 @@
+"""Rules for maxima: pools become pairwise maxima, which FlexASR computes.
+
+A pool over windows of any rank becomes one over a row of elements (``flatten-unflatten`` regroups
+it, ``reshape-out-of-max`` carries the shape out), a long maximum becomes maxima of windows of it
+(``reassociate-max``), and a maximum of pairs along a row is one call. No rule knows of pools in two
+dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from egglog import RewriteOrRule, String, Vec, eq, i64, rule, union, var, vars_
+
+from glenside.errors import GlensideError
+from glenside.rewrites.ruleset import RuleSet, rewrite_rule
+from glenside.rewrites.types import typed
+from glenside.rewrites.vocabulary import NO_DTYPE, Access, ints, product
+
+FLEX_MAXPOOL = "flex-maxpool"
+
+LANES = 16
+"""Features that FlexASR works on at once."""
+
+
+def _max(x: Access) -> Access:
+    return x.compute("max", NO_DTYPE)
+
+
+@rewrite_rule("reshape-out-of-max", exact=True)
+def reshape_out_of_max() -> Iterator[RewriteOrRule]:
+    """``max([o|i]X) -> [o|](max X)``: a reshape keeps every item's elements together."""
+    x, whole = vars_("x whole", Access)
+    s, t = vars_("s t", Vec[i64])
+    yield rule(eq(whole).to(_max(x.reshape(s, t)))).then(
+        union(whole).with_(_max(x).reshape(s, ints()))
+    )
+
+
+@rewrite_rule("reshape-out-of-sum", exact=False)
+def reshape_out_of_sum() -> Iterator[RewriteOrRule]:
+    """``sum([o|i]X) -> [o|](sum X)``"""
+    x, whole = vars_("x whole", Access)
+    s, t = vars_("s t", Vec[i64])
+    dtype = var("dtype", String)
+    yield rule(eq(whole).to(x.reshape(s, t).compute("sum", dtype))).then(
+        union(whole).with_(x.compute("sum", dtype).reshape(s, ints()))
+    )
+
+
+@rewrite_rule("singleton-max", exact=True)
+def singleton_max() -> Iterator[RewriteOrRule]:
+    """``max X -> [o(X)|]X`` where each item is one element."""
+    x, whole = vars_("x whole", Access)
+    s, t = vars_("s t", Vec[i64])
+    pattern = (eq(whole).to(_max(x)), eq(s).to(x.outer), eq(t).to(x.item))
+    yield rule(*pattern, t.length() > 0, eq(product(t)).to(i64(1))).then(
+        union(whole).with_(x.reshape(s, ints()))
+    )
+    yield rule(*pattern, eq(t.length()).to(i64(0))).then(union(whole).with_(x))
+
+
+@rewrite_rule("reassociate-max", exact=True, example=(2, 2))
+def reassociate_max(window: int, stride: int) -> Iterator[RewriteOrRule]:
+    """``max X -> max((max windows_(w),(s) X)@n(X))`` where the windows cover every element.
+
+    That is s <= w and s divides len - w. It ends because the new row is shorter, and windows
+    themselves are divided only where they are longer than w.
+    """
+    if not 1 <= stride <= window or window < 2:
+        raise GlensideError(
+            f"reassociate-max takes a window of at least 2 and a stride from 1 to the window, "
+            f"got {window} and {stride}"
+        )
+    x, inner, whole = vars_("x inner whole", Access)
+    n, split, rank = vars_("n split rank", i64)
+    v, strides, dilation = vars_("v strides dilation", Vec[i64])
+    wide = x.windows(ints(window), ints(stride), ints(1))
+    for form in (
+        (eq(x).to(inner.access(split)),),
+        (eq(x).to(inner.flatten()),),
+        (eq(x).to(inner.windows(v, strides, dilation)), n > window),
+    ):
+        yield rule(
+            eq(whole).to(_max(x)),
+            eq(x.item.length()).to(i64(1)),
+            eq(n).to(x.item[0]),
+            eq(rank).to(x.outer.length()),
+            *form,
+            n >= window,
+            eq((n - window) % stride).to(i64(0)),
+        ).then(union(whole).with_(_max(_max(wide).access(rank))))
+
+
+def _pairs() -> Any:
+    from glenside.rewrites.examples import pools_of_pairs
+
+    return pools_of_pairs()
+
+
+@rewrite_rule("flex-maxpool", exact=True, programs=_pairs)
+def flex_maxpool() -> Iterator[RewriteOrRule]:
+    """``max windows_(2),(2) X -> ((flex-maxpool (X^(1 0))@0)^(1 0))@2``
+
+    for rows ``X: ((H), (T))`` of even length T, H being a multiple of the lanes.
+    """
+    x, whole = vars_("x whole", Access)
+    s, t = vars_("s t", Vec[i64])
+    dtype = var("dtype", String)
+    invocation = Access.call(
+        Vec[Access](x.transpose(ints(1, 0)).access(0)), FLEX_MAXPOOL, Vec[i64].empty()
+    )
+    yield rule(
+        eq(whole).to(_max(x.windows(ints(2), ints(2), ints(1)))),
+        eq(s).to(x.outer),
+        eq(t).to(x.item),
+        eq(dtype).to(x.dtype),
+        eq(s.length()).to(i64(1)),
+        eq(t[0] % 2).to(i64(0)),
+        eq(s[0] % LANES).to(i64(0)),
+    ).then(
+        *typed(invocation, ints(), ints(t[0] / 2, s[0]), dtype),
+        union(whole).with_(invocation.transpose(ints(1, 0)).access(2)),
+    )
+
+
+POOLING = RuleSet("pooling", (reshape_out_of_max(), singleton_max(), reassociate_max(2, 2)))
+"""Pools as maxima of pairs."""
