@@ -6,45 +6,37 @@ Source: Tambe et al., "A 25 mm2 SoC for IoT devices with 18 ms noise-robust spee
 
 from __future__ import annotations
 
-from glenside.errors import ShapeError
-from glenside.language import builders
-from glenside.language.shape import Shape
-from glenside.language.term import Term
-from glenside.language.units import Unit, register_unit
+from glenside.hw_targets.accelerator import Accelerator
 
-LANES = 16
-
-
-def _maxpool(parameters: Shape, operands: tuple[Term, ...]) -> Term:
-    """``(() (T H)) -> (() (T/2 H))``: the greater of rows 2j and 2j + 1."""
-    if parameters or len(operands) != 1:
-        raise ShapeError("flex-maxpool takes one operand and no parameters")
-    (x,) = operands
-    if x.outer or len(x.item) != 2 or x.item[0] % 2 or x.item[1] % LANES:
-        raise ShapeError(
-            f"flex-maxpool takes (() (T H)) with an even T and H a multiple of {LANES}, "
-            f"got {x.type}"
-        )
-    rows, features = x.item
-    pairs = builders.reshape(x, (), (rows // 2, 2, features))
-    last = builders.transpose(pairs, (0, 2, 1))
-    return builders.access(builders.compute("max", builders.access(last, 2)), 0)
+LINEAR = Accelerator(
+    "flex-linear",
+    operands={"x": "((M) (K))", "w": "((N) (K))", "b": "((N) ())"},
+    computes="""
+        (access 2 (compute add (pair
+            (access 0 (compute dot (cart-prod ?x ?w)))
+            (access 0 (broadcast (M N) (unsqueeze 0 ?b))))))""",
+    defaults={"b": 0},
+    lanes={"K": 16, "N": 16},
+    cycles="M * tiles(K, 16) * tiles(N, 16)",
+    target="flexasr",
+    summary="linear layers and pools over pairs of time steps, 16 lanes",
+)
 
 
-def _linear(parameters: Shape, operands: tuple[Term, ...]) -> Term:
-    """``x: ((M), (K))``, ``w: ((N), (K))``, ``b: ((N), ())``: ``x wᵀ + b``, ((M N), ())."""
-    if parameters or len(operands) != 3:
-        raise ShapeError("flex-linear takes data, weights and a bias, and no parameters")
-    x, w, b = operands
-    shapes = [(len(each.outer), len(each.item)) for each in operands]
-    if shapes != [(1, 1), (1, 1), (1, 0)] or b.outer != w.outer:
-        raise ShapeError(
-            "flex-linear takes ((M) (K)), ((N) (K)) and ((N) ()), "
-            f"got {', '.join(str(each.type) for each in operands)}"
-        )
-    product = builders.compute("dot", builders.cart_prod(x, w))
-    return builders.elementwise("add", product, b)
+def _pool(name: str, function: str) -> Accelerator:
+    """``(() (T H)) -> (() (T//2 H))``: of rows 2j and 2j + 1."""
+    return Accelerator(
+        name,
+        operands={"x": "(() (T H))"},
+        computes=f"""
+            (transpose (1 0) (access 0 (compute {function}
+                (windows (2) (2) (transpose (1 0) (access 1 ?x))))))""",
+        constraints=["T % 2 == 0", "T >= 2"],
+        lanes={"H": 16},
+        cycles="T // 2 * tiles(H, 16)",
+        target="flexasr",
+    )
 
 
-MAXPOOL = register_unit(Unit("flex-maxpool", _maxpool))
-LINEAR = register_unit(Unit("flex-linear", _linear))
+MAXPOOL = _pool("flex-maxpool", "max")
+MEANPOOL = _pool("flex-meanpool", "mean")

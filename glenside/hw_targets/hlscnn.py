@@ -4,37 +4,17 @@ accelerators", VLSI 2019)."""
 
 from __future__ import annotations
 
-from glenside.errors import ShapeError
-from glenside.language import builders
-from glenside.language.shape import Shape
-from glenside.language.term import Term
-from glenside.language.units import Unit, register_unit
+from glenside.hw_targets.accelerator import Accelerator
 
-
-def convolution(x: Term, w: Term, stride: tuple[int, int]) -> Term:
-    """``x`` (N C H W) with ``w`` (O C kh kw), nothing padded: (N O h w), all axes outer."""
-    if x.type.rank != 4 or w.type.rank != 4 or x.shape[1] != w.shape[1]:
-        raise ShapeError(
-            f"a convolution takes data (N C H W) and filters (O C kh kw), "
-            f"got {x.shape} and {w.shape}"
-        )
-    looks = builders.windows(builders.access(x, 1), w.shape[1:], (1, *stride))
-    product = builders.cart_prod(builders.access(w, 1), builders.squeeze(looks, 1))
-    return builders.transpose(builders.compute("dot", product), (1, 0, 2, 3))
-
-
-def _conv2d(parameters: Shape, operands: tuple[Term, ...]) -> Term:
-    """``(sh sw top left bottom right)`` of data and filters, groups and dilation 1."""
-    if len(parameters) != 6 or len(operands) != 2:
-        raise ShapeError(
-            "hlscnn-conv2d takes data and filters, and the parameters (sh sw top left bottom right)"
-        )
-    sh, sw, top, left, bottom, right = parameters
-    x, w = operands
-    if x.type.rank != 4:
-        raise ShapeError(f"hlscnn-conv2d takes data (N C H W), got {x.type}")
-    padded = builders.pad(builders.pad(x, 2, top, bottom), 3, left, right)
-    return convolution(padded, w, (sh, sw))
-
-
-CONV2D = register_unit(Unit("hlscnn-conv2d", _conv2d))
+CONV2D = Accelerator(
+    "hlscnn-conv2d",
+    operands={"x": "((B C H W) ())", "w": "((O C kh kw) ())"},
+    parameters=("sh", "sw", "top", "left", "bottom", "right"),
+    computes="""
+        (transpose (1 0 2 3) (compute dot (cart-prod
+            (access 1 ?w)
+            (squeeze 1 (windows (C kh kw) (1 sh sw)
+                (access 1 (pad zero 3 left right (pad zero 2 top bottom ?x))))))))""",
+    target="hlscnn",
+    summary="convolutions in two dimensions, neither grouped nor dilated",
+)

@@ -9,11 +9,22 @@ Rows take the channels (or, with im2col on the fly, the elements of a window), c
 from __future__ import annotations
 
 from glenside.errors import ShapeError
-from glenside.hw_targets.hlscnn import convolution
 from glenside.language import builders
 from glenside.language.shape import Shape
 from glenside.language.term import Term
 from glenside.language.units import Unit, register_unit
+
+
+def _convolution(x: Term, w: Term, stride: tuple[int, int]) -> Term:
+    """``x`` (N C H W) with ``w`` (O C kh kw), nothing padded: (N O h w), all axes outer."""
+    if x.type.rank != 4 or w.type.rank != 4 or x.shape[1] != w.shape[1]:
+        raise ShapeError(
+            f"a convolution takes data (N C H W) and filters (O C kh kw), "
+            f"got {x.shape} and {w.shape}"
+        )
+    looks = builders.windows(builders.access(x, 1), w.shape[1:], (1, *stride))
+    product = builders.cart_prod(builders.access(w, 1), builders.squeeze(looks, 1))
+    return builders.transpose(builders.compute("dot", product), (1, 0, 2, 3))
 
 
 def _unit(layout: str, im2col: bool) -> Unit:
@@ -38,7 +49,7 @@ def _unit(layout: str, im2col: bool) -> Unit:
                 f"{name}: {rows} must divide the {channels} channels, "
                 f"{columns} the {filters} filters"
             )
-        result = convolution(x, w, (sh, sw))
+        result = _convolution(x, w, (sh, sw))
         return builders.transpose(result, (0, 2, 3, 1)) if layout == "nhwc" else result
 
     return register_unit(Unit(name, meaning))

@@ -101,9 +101,16 @@ def targets() -> tuple[TargetKind, ...]:
 
 
 def find_target(target: str | Target) -> Target:
-    """The target of that name; raises :class:`TargetError` saying which there are."""
+    """The target of that name, ``a+b`` having the units of both.
+
+    :raises TargetError: there is none; says which there are.
+    """
     if not isinstance(target, str):
         return target
+    if "+" in target:
+        from glenside.hw_targets.offload import joined
+
+        return joined(target)
     name, _, options = target.partition(":")
     kind = _KINDS.get(name)
     if kind is None:

@@ -1,23 +1,25 @@
-"""VTA: a matrix unit (Moreau et al., "A Hardware-Software Blueprint for Flexible Deep Learning
-Specialization", IEEE Micro 2019), as products of matrices of any size."""
+"""VTA: a matrix unit, 16 inputs by 16 outputs a step (Moreau et al., "A Hardware-Software Blueprint
+for Flexible Deep Learning Specialization", IEEE Micro 2019)."""
 
 from __future__ import annotations
 
-from glenside.errors import ShapeError
-from glenside.language import builders
-from glenside.language.shape import Shape
-from glenside.language.term import Term
-from glenside.language.units import Unit, register_unit
+from glenside.hw_targets.accelerator import Accelerator
 
+DENSE = Accelerator(
+    "vta-dense",
+    operands={"x": "((M) (K))", "w": "((N) (K))"},
+    computes="(compute dot (cart-prod ?x ?w))",
+    tile={"K": 16, "N": 16},
+    cycles="M * tiles(K, 16) * tiles(N, 16)",
+    target="vta",
+    summary="matrix unit with 16 x 16 multipliers; products of matrices of any size",
+)
 
-def _dense(parameters: Shape, operands: tuple[Term, ...]) -> Term:
-    """``x: ((M), (K))``, ``w: ((N), (K))``: ``x wᵀ``, ((M N), ())."""
-    if parameters or len(operands) != 2:
-        raise ShapeError("vta-dense takes data and weights, and no parameters")
-    x, w = operands
-    if [(len(each.outer), len(each.item)) for each in operands] != [(1, 1), (1, 1)]:
-        raise ShapeError(f"vta-dense takes ((M) (K)) and ((N) (K)), got {x.type} and {w.type}")
-    return builders.compute("dot", builders.cart_prod(x, w))
-
-
-DENSE = register_unit(Unit("vta-dense", _dense))
+BATCH_DENSE = Accelerator(
+    "vta-batch-dense",
+    operands={"x": "((B M) (K))", "w": "((B N) (K))"},
+    computes="(compute dot (cart-prod :batch 1 ?x ?w))",
+    tile={"B": 1, "K": 16, "N": 16},
+    cycles="B * M * tiles(K, 16) * tiles(N, 16)",
+    target="vta",
+)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from egglog import Fact, RewriteOrRule, String, Vec, eq, i64, i64Like, rule, union, var, vars_
+from egglog import Fact, RewriteOrRule, String, Vec, eq, i64, rule, union, var, vars_
 
 from glenside.errors import GlensideError
 from glenside.rewrites.ruleset import rewrite_rule
@@ -17,7 +17,6 @@ from glenside.rewrites.types import typed
 from glenside.rewrites.vocabulary import Access, ints
 
 SYSTOLIC_CONV2D = "systolic-conv2d"
-HLSCNN_CONV2D = "hlscnn-conv2d"
 
 NCHW_TO_NHWC, NHWC_TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 HWIO_TO_OIHW = (3, 2, 0, 1)
@@ -153,29 +152,3 @@ def _unit(
 ) -> Access:
     sizes = ints(rows, columns, kernel[1], kernel[2], stride[1], stride[2])
     return Access.call(Vec[Access](w, x), f"{SYSTOLIC_CONV2D}-{form}", sizes)
-
-
-@rewrite_rule("hlscnn-conv2d", exact=False, programs=_convolutions)
-def hlscnn_conv2d() -> Iterator[RewriteOrRule]:
-    """A convolution -> ``hlscnn-conv2d (sh sw top left bottom right) X W``, padding included."""
-    w, x, whole = vars_("w x whole", Access)
-    kernel, stride, outer = vars_("kernel stride outer", Vec[i64])
-    top, left, bottom, right = vars_("top left bottom right", i64)
-    dtype = var("dtype", String)
-    none = i64(0)
-    both = x.pad("zero", 2, top, bottom, 0).pad("zero", 3, left, right, 0)
-    paddings: tuple[tuple[Access, tuple[i64Like, ...]], ...] = (
-        (x, (none, none, none, none)),
-        (x.pad("zero", 2, top, bottom, 0), (top, none, bottom, none)),
-        (x.pad("zero", 3, left, right, 0), (none, left, none, right)),
-        (both, (top, left, bottom, right)),
-    )
-    for padded, widths in paddings:
-        unit = Access.call(Vec[Access](x, w), HLSCNN_CONV2D, ints(stride[1], stride[2], *widths))
-        for looks in _looks(padded, kernel, stride):
-            yield rule(
-                eq(whole).to(_convolution(w, looks, dtype).transpose(ints(1, 0, 2, 3))),
-                *_three(kernel, stride),
-                eq(dtype).to(x.dtype),
-                eq(outer).to(whole.outer),
-            ).then(*typed(unit, outer, ints(), dtype), union(whole).with_(unit))

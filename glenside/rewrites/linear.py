@@ -14,11 +14,7 @@ from egglog import Fact, RewriteOrRule, String, Vec, eq, i64, rule, union, var, 
 
 from glenside.language.shape import FLOATS, INTEGERS
 from glenside.rewrites.ruleset import RuleSet, rewrite_rule
-from glenside.rewrites.types import typed
 from glenside.rewrites.vocabulary import NO_DTYPE, Access, ints
-
-FLEX_LINEAR = "flex-linear"
-VTA_DENSE = "vta-dense"
 
 RANKS = range(2, 6)
 """Ranks of the reshapes through which a bias moves."""
@@ -60,36 +56,6 @@ def _layers() -> Any:
     from glenside.rewrites.examples import linear_layers
 
     return linear_layers()
-
-
-@rewrite_rule("flex-linear", exact=False, programs=_layers)
-def flex_linear() -> Iterator[RewriteOrRule]:
-    """``dot(X × W) + b -> flex-linear X W b`` where b goes along the rows of W."""
-    x, w, b, whole = vars_("x w b whole", Access)
-    dtype = var("dtype", String)
-    v = var("v", Vec[i64])
-    invocation = Access.call(Vec[Access](x, w, b), FLEX_LINEAR, Vec[i64].empty())
-    for bias in _spread(b, 2, v):
-        yield rule(
-            eq(whole).to(_add(x.cart_prod(w, 0).compute("dot", dtype), bias, 2)),
-            *_matrices(x, w, dtype),
-            _vector(b, N),
-        ).then(
-            *typed(invocation, ints(M, N), ints(), dtype),
-            union(whole).with_(invocation),
-        )
-
-
-@rewrite_rule("vta-dense", exact=False)
-def vta_dense() -> Iterator[RewriteOrRule]:
-    """``dot(X × W) -> vta-dense X W`` for matrices."""
-    x, w, whole = vars_("x w whole", Access)
-    dtype = var("dtype", String)
-    invocation = Access.call(Vec[Access](x, w), VTA_DENSE, Vec[i64].empty())
-    yield rule(eq(whole).to(x.cart_prod(w, 0).compute("dot", dtype)), *_matrices(x, w, dtype)).then(
-        *typed(invocation, ints(M, N), ints(), dtype),
-        union(whole).with_(invocation),
-    )
 
 
 @rewrite_rule("bias-out-of-reshape", exact=True, programs=_layers)

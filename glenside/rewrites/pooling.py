@@ -9,19 +9,12 @@ dimensions.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from egglog import RewriteOrRule, String, Vec, eq, i64, rule, union, var, vars_
 
 from glenside.errors import GlensideError
 from glenside.rewrites.ruleset import RuleSet, rewrite_rule
-from glenside.rewrites.types import typed
 from glenside.rewrites.vocabulary import NO_DTYPE, Access, ints, product
-
-FLEX_MAXPOOL = "flex-maxpool"
-
-LANES = 16
-"""Features that FlexASR works on at once."""
 
 
 def _max(x: Access) -> Access:
@@ -91,38 +84,6 @@ def reassociate_max(window: int, stride: int) -> Iterator[RewriteOrRule]:
             n >= window,
             eq((n - window) % stride).to(i64(0)),
         ).then(union(whole).with_(_max(_max(wide).access(rank))))
-
-
-def _pairs() -> Any:
-    from glenside.rewrites.examples import pools_of_pairs
-
-    return pools_of_pairs()
-
-
-@rewrite_rule("flex-maxpool", exact=True, programs=_pairs)
-def flex_maxpool() -> Iterator[RewriteOrRule]:
-    """``max windows_(2),(2) X -> ((flex-maxpool (X^(1 0))@0)^(1 0))@2``
-
-    for rows ``X: ((H), (T))`` of even length T, H being a multiple of the lanes.
-    """
-    x, whole = vars_("x whole", Access)
-    s, t = vars_("s t", Vec[i64])
-    dtype = var("dtype", String)
-    invocation = Access.call(
-        Vec[Access](x.transpose(ints(1, 0)).access(0)), FLEX_MAXPOOL, Vec[i64].empty()
-    )
-    yield rule(
-        eq(whole).to(_max(x.windows(ints(2), ints(2), ints(1)))),
-        eq(s).to(x.outer),
-        eq(t).to(x.item),
-        eq(dtype).to(x.dtype),
-        eq(s.length()).to(i64(1)),
-        eq(t[0] % 2).to(i64(0)),
-        eq(s[0] % LANES).to(i64(0)),
-    ).then(
-        *typed(invocation, ints(), ints(t[0] / 2, s[0]), dtype),
-        union(whole).with_(invocation.transpose(ints(1, 0)).access(2)),
-    )
 
 
 POOLING = RuleSet("pooling", (reshape_out_of_max(), singleton_max(), reassociate_max(2, 2)))

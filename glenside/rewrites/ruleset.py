@@ -17,6 +17,7 @@ from typing import Any
 from egglog import RewriteOrRule, Ruleset
 
 from glenside.errors import GlensideError
+from glenside.rewrites.declared import DECLARED
 
 FAMILIES = (
     "im2col",
@@ -128,9 +129,12 @@ def rule_named(name: str) -> RuleSet:
     :raises GlensideError: no rule has that name, or it takes other parameters.
     """
     _import_families()
+    if name in DECLARED:
+        return RuleSet(name, (DECLARED[name](),))
     match = re.fullmatch(r"([\w-]+)(?:\((.*)\))?", name)
     if match is None or match[1] not in _MAKERS:
-        raise GlensideError(f"no rule is called {name!r}; there are {', '.join(sorted(_MAKERS))}")
+        known = ", ".join(sorted({*_MAKERS, *DECLARED}))
+        raise GlensideError(f"no rule is called {name!r}; there are {known}")
     args: list[object] = []
     options: dict[str, object] = {}
     for word in filter(None, (match[2] or "").split(",")):
@@ -147,10 +151,12 @@ def rule_named(name: str) -> RuleSet:
 
 
 def all_rules() -> RuleSet:
-    """Every rule that ships, those with parameters as their declarations give an example of."""
+    """Every rule that ships, those with parameters as their declarations give an example of, and
+    those of the accelerators that are declared."""
     _import_families()
-    rules = tuple(_MAKERS[name](*_EXAMPLES[name]) for name in sorted(_MAKERS))
-    return RuleSet("all", rules)
+    rules = [_MAKERS[name](*_EXAMPLES[name]) for name in sorted(_MAKERS)]
+    rules += [DECLARED[name]() for name in sorted(DECLARED)]
+    return RuleSet("all", tuple(rules))
 
 
 def as_ruleset(rules: object, name: str = "rules") -> RuleSet:

@@ -1,0 +1,371 @@
+"""Accelerators are declared, not programmed.
+
+A declaration says what the unit takes and which access-pattern term it computes::
+
+    Accelerator(
+        "my-gemm",
+        operands={"x": "((M) (K))", "w": "((N) (K))"},
+        computes="(compute dot (cart-prod ?x ?w))",
+        tile={"K": 16, "N": 16},
+        constraints=["K <= 4096"],
+        cycles="M * tiles(K, 16) * tiles(N, 16)",
+    )
+
+From it come the rewrite that finds the unit in a program, the shape rule and simulator of its
+calls, its rule ``my-gemm``, and a target of that name. A declaration that cannot be is refused at
+once, with the reason.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glenside.errors import GlensideError, ShapeError, TargetError
+from glenside.hw_targets.declare import samples, template
+from glenside.hw_targets.declare.sizes import Condition, Size
+from glenside.hw_targets.declare.template import OperandType, Template
+from glenside.hw_targets.declare.tiling import Tiling, tiling
+from glenside.language import builders
+from glenside.language.interpreter import evaluate
+from glenside.language.shape import AccessType, Shape, check_dtype
+from glenside.language.term import Term
+from glenside.language.units import Unit, register_unit
+from glenside.rewrites.declared import declare_rule
+
+if TYPE_CHECKING:
+    from glenside.rewrites.ruleset import Rule
+
+Array = np.ndarray[Any, Any]
+Sizes = Mapping[str, int]
+
+_REORDERING = frozenset({"dot", "sum", "mean", "prod", "softmax"})
+"""Functions that a unit may compute by adding in another order."""
+
+
+@dataclass(frozen=True, eq=False)
+class Accelerator:
+    """One operation of an accelerator.
+
+    :param name: of the unit; calls in programs carry it.
+    :param operands: what each operand has to be, ``"((M) (K))"``: lengths of the outer axes and of
+        the item axes, as size variables, numbers or expressions such as ``2*T``; a dtype may
+        follow. The layout of an operand is part of its type: ``"(() (T H))"`` takes rows of H.
+    :param computes: the term in the text form; ``?x`` is operand x, integers are expressions over
+        size variables.
+    :param parameters: order of the size variables that are in no operand's shape (strides, say);
+        by default that of their appearance in the term. Calls carry their values.
+    :param constraints: comparisons over sizes that a call must satisfy, ``"T % 2 == 0"``.
+    :param dtypes: of operands that have none of their own; all that the term takes by default.
+    :param defaults: operands a program may leave out, such as a bias, and what they are then.
+    :param tile: the unit's own length along size variables: longer operands take several passes,
+        shorter ones are padded.
+    :param lanes: likewise, but padded to a multiple and done in one pass.
+    :param cycles: of one call, over its sizes: an expression or a function of them.
+    :param area: in any unit, the same for all accelerators that are compared.
+    :param simulate: ``simulate(sizes, *arrays)`` computes one pass as the hardware does, to the
+        bit; arrays have the unit's own size. Without it the term itself is computed, all passes at
+        once.
+    :param target: name of the target that has this unit, its own by default; several may share one.
+    :param summary: what ``glenside targets`` says of that target.
+
+    :raises TargetError: the declaration contradicts itself, with the reason.
+    """
+
+    name: str
+    operands: Mapping[str, str]
+    computes: str
+    _: KW_ONLY
+    parameters: Sequence[str] = ()
+    constraints: Sequence[str] = ()
+    dtypes: Sequence[str] | None = None
+    defaults: Mapping[str, float] = field(default_factory=dict)
+    tile: Mapping[str, int] = field(default_factory=dict)
+    lanes: Mapping[str, int] = field(default_factory=dict)
+    cycles: str | Callable[[Sizes], float] | None = None
+    area: float | None = None
+    simulate: Callable[..., Array] | None = None
+    target: str = ""
+    summary: str = ""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z][\w.-]*", self.name):
+            raise TargetError(f"{self.name!r} is no name: letters, digits, '-', '_' and '.'")
+        if not self.target:
+            object.__setattr__(self, "target", self.name)
+        try:
+            checked = _check(self)
+        except GlensideError as problem:
+            raise TargetError(f"accelerator {self.name}: {problem}") from None
+        object.__setattr__(self, "_checked", checked)
+        self._register()
+
+    _checked: _Checked = field(init=False, repr=False)
+
+    def _register(self) -> None:
+        from glenside.hw_targets.offload import add_to_target
+
+        def meaning(parameters: Shape, operands: tuple[Term, ...]) -> Term:
+            return self.term(parameters, operands)
+
+        # Programs that were saved import the module that declares their units.
+        meaning.__module__ = _declaring_module()
+        in_passes = self.simulate is not None
+        unit = Unit(self.name, meaning, self._simulate if in_passes else None)
+        register_unit(unit)
+        declare_rule(self.name, self.rule)
+        add_to_target(self)
+
+    # --- what follows from it ---------------------------------------------------------------------
+
+    def sizes(self, parameters: Shape, operands: Sequence[AccessType]) -> dict[str, int]:
+        """The sizes of one call.
+
+        :raises ShapeError: operands or parameters are not what the declaration says.
+        """
+        checked = self._checked
+        if len(parameters) != len(checked.parameters) or len(operands) != len(checked.operands):
+            raise self._refuses(parameters, operands)
+        sizes = dict(zip(checked.parameters, parameters, strict=True))
+        pairs = list(zip(checked.operands.values(), operands, strict=True))
+        for declared, given in pairs:
+            if (len(declared.outer), len(declared.item)) != (len(given.outer), len(given.item)):
+                raise self._refuses(parameters, operands)
+            for size, length in zip(declared.axes, given.shape, strict=True):
+                if size.is_name and sizes.setdefault(size.text, length) != length:
+                    raise self._refuses(parameters, operands, size.text)
+        for declared, given in pairs:
+            if given.shape != declared.of(sizes, given.dtype).shape:
+                raise self._refuses(parameters, operands)
+        for condition in checked.conditions:
+            if not condition.holds(sizes):
+                raise self._refuses(parameters, operands, condition.text)
+        return sizes
+
+    def term(self, parameters: Shape, operands: Sequence[Term]) -> Term:
+        """What one call computes; raises :class:`ShapeError`."""
+        types = [operand.type for operand in operands]
+        sizes = self.sizes(parameters, types)
+        own = self._checked.operands.values()
+        shared = {t.dtype for t, declared in zip(types, own, strict=True) if not declared.dtype}
+        allowed = all(d.dtype in (None, t.dtype) for t, d in zip(types, own, strict=True))
+        if self.dtypes is not None and not shared.issubset(self.dtypes):
+            allowed = False
+        if len(shared) > 1 or not allowed:
+            raise self._refuses(parameters, types, "dtypes")
+        return template.build(
+            self._checked.template, sizes, dict(zip(self.operands, operands, strict=True))
+        )
+
+    def cycles_of(self, parameters: Shape, operands: Sequence[AccessType]) -> float | None:
+        """Cycles of one call; None where the declaration does not say."""
+        sizes = self.sizes(parameters, operands)
+        if self.cycles is None or callable(self.cycles):
+            return self.cycles(sizes) if self.cycles else None
+        return float(Size.parse(self.cycles).of(sizes))
+
+    @functools.cached_property
+    def _rule(self) -> Rule:
+        from glenside.hw_targets.declare import mapping
+        from glenside.rewrites.ruleset import Rule
+
+        checked = self._checked
+        declared = mapping.Declared(
+            self.name,
+            checked.operands,
+            checked.template,
+            checked.splits,
+            checked.parameters,
+            checked.conditions,
+            self.dtypes,
+            self.defaults,
+        )
+        exact = not template.functions(checked.template) & _REORDERING
+        return Rule(self.name, tuple(mapping.cases(declared)), exact, programs=self.programs)
+
+    def rule(self) -> Rule:
+        """The rewrite from the term to a call."""
+        return self._rule
+
+    def programs(self) -> Any:
+        """A Hypothesis strategy of programs that hold the term, or nearly."""
+        from glenside.hw_targets.declare.forms import forms
+        from glenside.hw_targets.declare.programs import programs
+
+        checked = self._checked
+        dtypes = [d for d in ("int32", "float64", "int8") if d in checked.dtypes]
+        return programs(
+            forms(checked.template, dict(checked.splits), self.defaults),
+            checked.operands,
+            checked.names,
+            checked.conditions,
+            dtypes or checked.dtypes,
+        )
+
+    # --- simulation -------------------------------------------------------------------------------
+
+    def _simulate(self, parameters: Shape, arrays: Sequence[Array]) -> Array:
+        """A call of any size, in passes of the unit's own."""
+        assert self.simulate is not None
+        checked = self._checked
+        types = [
+            AccessType(a.shape[: d.split], a.shape[d.split :], a.dtype.name)
+            for d, a in zip(checked.operands.values(), arrays, strict=True)
+        ]
+        sizes = self.sizes(parameters, types)
+        leaves = tuple(_leaf(str(i), each) for i, each in enumerate(types))
+        result = self.term(parameters, leaves).type
+        simulate = self.simulate
+
+        def once(own: Sizes, parts: list[Array]) -> Array:
+            return np.asarray(simulate(own, *parts), result.dtype)
+
+        return checked.tiling.run(once, sizes, arrays, result.shape)
+
+    def _refuses(
+        self, parameters: Shape, operands: Sequence[AccessType], why: str = ""
+    ) -> ShapeError:
+        checked = self._checked
+        takes = ", ".join(f"{name} {each}" for name, each in checked.operands.items())
+        named = f" and the parameters ({' '.join(checked.parameters)})" * bool(checked.parameters)
+        got = ", ".join(map(str, operands)) + f" and {parameters}" * bool(parameters)
+        reason = f" (by {why})" if why else ""
+        return ShapeError(f"{self.name} takes {takes}{named}; got {got}{reason}")
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A declaration that holds together."""
+
+    operands: Mapping[str, OperandType]
+    template: Template
+    parameters: tuple[str, ...]
+    names: tuple[str, ...]
+    """All size variables."""
+    conditions: tuple[Condition, ...]
+    splits: Mapping[Template, int]
+    """How many outer axes each part of the term has."""
+    dtypes: tuple[str, ...]
+    tiling: Tiling
+
+
+def _check(a: Accelerator) -> _Checked:
+    """:raises GlensideError: why the declaration cannot be."""
+    operands = {name: OperandType.parse(text) for name, text in a.operands.items()}
+    term = template.parse(a.computes)
+    used = template.operands(term)
+    for name in dict.fromkeys((*used, *a.defaults)):
+        if name not in operands:
+            known = ", ".join(operands)
+            raise TargetError(f"?{name} is no operand; the operands are {known}")
+    for name in operands:
+        if name not in used:
+            raise TargetError(f"operand {name} is not in the term")
+    conditions = tuple(c for text in a.constraints for c in Condition.parse(text))
+    names, parameters = _names(operands, term, tuple(a.parameters))
+    if isinstance(a.cycles, str):
+        _known(Size.parse(a.cycles).names, names, "cycles")
+    for condition in conditions:
+        _known(condition.names, names, f"constraint {condition.text!r}")
+    for name in (*a.tile, *a.lanes):
+        _known((name,), names, "tile and lanes")
+    samples.require("unsatisfiable", names, conditions)
+    among = tuple(map(check_dtype, a.dtypes)) if a.dtypes is not None else None
+    found, dtype = _build(operands, term, names, conditions, among)
+    splits: dict[Template, int] = {}
+
+    def note(part: Template, made: Term) -> None:
+        splits[part] = made.type.split
+
+    template.build(term, found, _leaves(operands, found, dtype), note)
+
+    def meaning(sizes: Sizes, arrays: list[Array]) -> Array:
+        built = template.build(term, sizes, _leaves(operands, sizes, dtype))
+        return evaluate([built], dict(zip(operands, arrays, strict=True)))[0]
+
+    tiles = tiling(
+        "the unit's own size", operands, names, conditions, a.tile, a.lanes, meaning, dtype
+    )
+    trying = ("int32", "float64", "int8", "float32") if among is None else among
+    dtypes = tuple(d for d in trying if _builds(operands, term, found, d))
+    return _Checked(operands, term, parameters, names, conditions, splits, dtypes, tiles)
+
+
+def _names(
+    operands: Mapping[str, OperandType], term: Template, order: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """All size variables, and those that only the term has."""
+    axes = [size for each in operands.values() for size in each.axes]
+    bound = dict.fromkeys(size.text for size in axes if size.is_name)
+    parameters = [n for n in template.size_names(term) if n not in bound]
+    plain = template.plain_names(term)
+    for name in (*(n for size in axes for n in size.names), *parameters):
+        if name not in bound and name not in plain:
+            raise TargetError(f"{name} never stands by itself, so that no program says what it is")
+    for size in axes:
+        parameters += [n for n in size.names if n not in bound and n not in parameters]
+    if order and sorted(order) != sorted(parameters):
+        wanted = " ".join(parameters) or "none"
+        raise TargetError(f"the parameters are {wanted}, in any order; got {' '.join(order)}")
+    return (*bound, *parameters), order or tuple(parameters)
+
+
+def _known(names: Sequence[str], known: Sequence[str], where: str) -> None:
+    for name in names:
+        if name not in known:
+            raise TargetError(f"{where}: {name} is no size; the sizes are {', '.join(known)}")
+
+
+def _leaf(name: str, of: AccessType) -> Term:
+    return builders.access(builders.tensor(name, of.shape, of.dtype), of.split)
+
+
+def _leaves(operands: Mapping[str, OperandType], sizes: Sizes, dtype: str) -> dict[str, Term]:
+    return {name: _leaf(name, each.of(sizes, dtype)) for name, each in operands.items()}
+
+
+def _builds(operands: Mapping[str, OperandType], term: Template, sizes: Sizes, dtype: str) -> bool:
+    try:
+        template.build(term, sizes, _leaves(operands, sizes, dtype))
+    except ShapeError:
+        return False
+    return True
+
+
+def _build(
+    operands: Mapping[str, OperandType],
+    term: Template,
+    names: Sequence[str],
+    conditions: Sequence[Condition],
+    dtypes: Sequence[str] | None,
+) -> tuple[Sizes, str]:
+    """Sizes for which the term is well-shaped, and a dtype.
+
+    Lengths differ wherever they may, so that a term is not taken that only squares fit.
+    """
+    first: tuple[Sizes, ShapeError] | None = None
+    for sizes in samples.varied(names, conditions):
+        for dtype in dtypes or ("float64", "int32", "bool"):
+            try:
+                template.build(term, sizes, _leaves(operands, sizes, dtype))
+            except ShapeError as problem:
+                first = first or (sizes, problem)
+                continue
+            return sizes, dtype
+    assert first is not None  # The conditions can be satisfied.
+    shown = ", ".join(f"{name} = {value}" for name, value in first[0].items())
+    raise TargetError(f"the term is ill-shaped, for example with {shown}: {first[1]}")
+
+
+def _declaring_module() -> str:
+    """The module whose code is building an :class:`Accelerator`."""
+    frame = sys._getframe()
+    while frame.f_back is not None and frame.f_globals["__name__"] in (__name__, "dataclasses"):
+        frame = frame.f_back
+    return str(frame.f_globals["__name__"])

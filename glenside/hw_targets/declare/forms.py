@@ -1,0 +1,224 @@
+"""The ways in which a unit's term may stand in a program.
+
+Programs never hold what changes nothing (padding by 0, a broadcast of one row), add in either
+order, and leave out a bias of zero. Layout changes at the edges of the term belong to the unit, not
+to the program: they are taken off and undone around the call, where they meet the program's own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from glenside.hw_targets.declare.sizes import Size
+from glenside.hw_targets.declare.template import (
+    Node,
+    Operand,
+    OperandType,
+    Template,
+    nodes,
+    operands,
+)
+from glenside.language.operators import TRANSFORMERS
+
+COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "and", "or", "xor", "equal"})
+"""Folds whose two operands may change places."""
+
+NEUTRAL: Mapping[str, tuple[int, bool]] = {
+    "add": (0, True),
+    "sub": (0, False),
+    "mul": (1, True),
+    "div": (1, False),
+}
+"""What leaves the other operand of a fold as it is, and whether on either side."""
+
+UNDONE = frozenset({"transpose", "access"})
+"""Layout changes whose inverse needs no sizes."""
+
+
+@dataclass(frozen=True)
+class Unchanged:
+    """Holds where a node that was left out would change nothing: its axes are those of ``below``,
+    or, for a ``pad``, its widths are zero."""
+
+    node: Node
+    below: Template | None = None
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way: what to look for, and what to undo.
+
+    ``leaves`` and ``root``: the layout changes taken off an operand and the result, the outermost
+    first. ``absent``: operands that are not there, for which the call gets their default.
+    """
+
+    template: Template
+    conditions: tuple[Unchanged, ...] = ()
+    absent: frozenset[str] = frozenset()
+    leaves: Mapping[str, tuple[Node, ...]] = field(default_factory=dict)
+    root: tuple[Node, ...] = ()
+
+    def leaf(self, name: str, declared: OperandType) -> tuple[list[Size], int]:
+        """Axes and split of what stands for an operand in the form."""
+        axes, split = list(declared.axes), declared.split
+        for change in reversed(self.leaves.get(name, ())):
+            if change.op == "access":
+                split = int(change["split"].text)
+            else:
+                axes = [axes[int(at.text)] for at in change["permutation"]]
+        return axes, split
+
+
+def forms(
+    template: Template, splits: dict[Template, int], defaults: Mapping[str, float]
+) -> list[Form]:
+    """All forms of a unit's term.
+
+    :param splits: how many outer axes each part of the term has; forms add their own parts to it.
+    """
+    result: dict[tuple[str, frozenset[str], bool], Form] = {}
+    for form in _expand(template, splits, defaults):
+        result.setdefault((show(form.template), form.absent, False), form)
+        without = _without_layout(form, splits)
+        if without.root or without.leaves:
+            result.setdefault((show(without.template), form.absent, True), without)
+    return list(result.values())
+
+
+def show(template: Template) -> str:
+    """The template as text."""
+    if isinstance(template, Operand):
+        return f"?{template.name}"
+    words = []
+    for value in template.values:
+        if isinstance(value, tuple):
+            words.append(f"({' '.join(map(str, value))})")
+        elif value is not None:
+            words.append(str(value))
+    return f"({' '.join([template.operator.spelling, *words, *map(show, template.children)])})"
+
+
+# As deep as a person wrote: recursion is safe here.
+
+
+def _expand(
+    template: Template, splits: dict[Template, int], defaults: Mapping[str, float]
+) -> list[Form]:
+    if isinstance(template, Operand):
+        return [Form(template)]
+    result = []
+    for below in itertools.product(*(_expand(c, splits, defaults) for c in template.children)):
+        node = template.over(*(each.template for each in below))
+        splits[node] = splits[template]
+        conditions = tuple(c for each in below for c in each.conditions)
+        absent = frozenset[str]().union(*(each.absent for each in below))
+        if _changes_nothing(node, splits):
+            result.append(Form(node.children[0], conditions, absent))
+            continue
+        result.append(Form(node, conditions, absent))
+        if _may_change_nothing(node):
+            child = node.children[0]
+            result.append(Form(child, (*conditions, _unchanged(node, child)), absent))
+        if node.op == "compute" and isinstance(pair := node.children[0], Node):
+            a_b = pair.children
+            if pair.op == "pair" and node["function"] in COMMUTATIVE:
+                swapped = pair.over(*reversed(a_b))
+                splits[swapped] = splits[pair]
+                turned = node.over(swapped)
+                splits[turned] = splits[node]
+                result.append(Form(turned, conditions, absent))
+            if pair.op == "pair" and node["function"] in NEUTRAL:
+                value, either = NEUTRAL[node["function"]]
+                for kept, gone in (a_b, a_b[::-1]) if either else (a_b,):
+                    if _is_default(gone, value, defaults):
+                        result.append(Form(kept, conditions, absent.union(operands(gone))))
+    return [_merged(form, splits) for form in result]
+
+
+def _merged(form: Form, splits: dict[Template, int]) -> Form:
+    """Accesses one above the other become one, as the builders and layout rules leave them."""
+    top = form.template
+    if isinstance(top, Node) and top.op == "access":
+        child = top.children[0]
+        if isinstance(child, Node) and child.op == "access":
+            below = child.children[0]
+            merged = top.over(below)
+            splits[merged] = splits[top]
+            same = _changes_nothing(merged, splits)
+            return Form(below if same else merged, form.conditions, form.absent)
+    return form
+
+
+def _changes_nothing(node: Node, splits: Mapping[Template, int]) -> bool:
+    """Whatever the sizes."""
+    if node.op == "access":
+        return splits[node] == splits[node.children[0]]
+    return node.op == "pad" and all(n.text == "0" for n in _widths(node))
+
+
+def _may_change_nothing(node: Node) -> bool:
+    """For some sizes."""
+    if node.op == "pad":
+        return not any(n.is_number and n.text != "0" for n in _widths(node))
+    return node.op in ("broadcast", "reshape")
+
+
+def _unchanged(node: Node, below: Template) -> Unchanged:
+    if node.op == "pad":
+        return Unchanged(node)
+    while node.op == "broadcast" and isinstance(below, Node) and below.op == "access":
+        below = below.children[0]  # Of the same lengths; the access may yet be merged away.
+    return Unchanged(node, below)
+
+
+def _widths(node: Node) -> tuple[Size, ...]:
+    return node["before"], node["after"], node["interior"]
+
+
+def _is_default(template: Template, value: int, defaults: Mapping[str, float]) -> bool:
+    """Whether a part of the term is that value everywhere when its operands are the defaults."""
+    parts = list(nodes(template))
+    moved = all(isinstance(p, Operand) or p.op in TRANSFORMERS - {"pad"} for p in parts)
+    names = operands(template)
+    return moved and bool(names) and all(defaults.get(name) == value for name in names)
+
+
+def _without_layout(form: Form, splits: dict[Template, int]) -> Form:
+    needed = {id(each.below) for each in form.conditions if each.below is not None}
+    root: list[Node] = []
+    core = form.template
+    while isinstance(core, Node) and core.op in UNDONE and id(core) not in needed:
+        root.append(core)
+        core = core.children[0]
+    if isinstance(core, Operand):
+        return form
+    names = operands(core)
+    leaves: dict[str, tuple[Node, ...]] = {}
+    renewed: dict[int, Template] = {}
+
+    def take_off(part: Template) -> Template:
+        if isinstance(part, Operand):
+            return part
+        chain: list[Node] = []
+        end: Template = part
+        while isinstance(end, Node) and end.op in UNDONE and id(end) not in needed:
+            chain.append(end)
+            end = end.children[0]
+        if isinstance(end, Operand) and names.count(end.name) == 1 and id(end) not in needed:
+            leaves[end.name] = tuple(chain)
+            return end
+        below = tuple(map(take_off, part.children))
+        if below == part.children:
+            return part
+        changed = part.over(*below)
+        splits[changed] = splits[part]
+        renewed[id(part)] = changed
+        return changed
+
+    core = take_off(core)
+    conditions = tuple(
+        Unchanged(each.node, renewed.get(id(each.below), each.below)) for each in form.conditions
+    )
+    return Form(core, conditions, form.absent, leaves, tuple(root))

@@ -1,0 +1,139 @@
+"""Targets made of accelerators beside a CPU, which runs what is left.
+
+``find_target("flexasr+hlscnn")`` has the units of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glenside.errors import TargetError
+from glenside.hw_targets.declare import template
+from glenside.hw_targets.target import Executable, Progress, find_target, register_target
+from glenside.language import AccessType, Term
+
+if TYPE_CHECKING:
+    from glenside.extraction.cost import CostModel
+    from glenside.hw_targets.accelerator import Accelerator
+    from glenside.rewrites.ruleset import RuleSet
+
+Array = np.ndarray[Any, Any]
+
+JOINED = "+"
+"""Between the names of targets that are used together."""
+
+
+@dataclass(frozen=True)
+class OffloadTarget:
+    """Units beside a CPU.
+
+    :param units: names of the units.
+    :param make_rules: the rewrites that find them and those that bring programs to their forms.
+    """
+
+    name: str
+    units: tuple[str, ...]
+    make_rules: Callable[[], Sequence[RuleSet]] = field(repr=False)
+
+    def rules(self) -> Sequence[RuleSet]:
+        """The rewrites that are explored."""
+        return self.make_rules()
+
+    def cost_model(self) -> CostModel:
+        """Least work left on the host, then fewest calls."""
+        from glenside.extraction import MaximiseOffload
+
+        return MaximiseOffload(units=frozenset(self.units))
+
+    def compile(
+        self,
+        outputs: Sequence[Term],
+        inputs: Mapping[str, AccessType],
+        params: Mapping[str, Array],
+        progress: Progress | None = None,
+    ) -> Executable:
+        """Calls run through their simulators, the rest as compiled for the CPU."""
+        from glenside.hw_targets.cpu import compile_terms
+
+        return compile_terms(outputs, inputs, params, progress=progress)
+
+
+_TARGETS: dict[str, dict[str, Accelerator]] = {}
+"""The accelerators of each target, by name."""
+_OF_UNIT: dict[str, str] = {}
+
+
+def add_to_target(accelerator: Accelerator) -> None:
+    """Adds a unit to its target, which is registered with the first one."""
+    name, options = _divide(accelerator.target)
+    members = _TARGETS.setdefault(accelerator.target, {})
+    members[accelerator.name] = accelerator
+    _OF_UNIT[accelerator.name] = name
+    if not options:
+        summary = next((a.summary for a in members.values() if a.summary), accelerator.name)
+        register_target(name, lambda given: _target(name, given), summary)
+
+
+def _divide(target: str) -> tuple[str, str]:
+    name, _, options = target.partition(":")
+    return name, options
+
+
+def _target(name: str, options: str) -> OffloadTarget:
+    full = f"{name}:{options}" if options else name
+    members = _TARGETS.get(full)
+    if members is None:
+        others = [each for each in sorted(_TARGETS) if _divide(each)[0] == name]
+        raise TargetError(f"{name} has no numerics {options!r}: there is {', '.join(others)}")
+    accelerators = tuple(members.values())
+    return OffloadTarget(full, tuple(members), lambda: rules_for(accelerators))
+
+
+def target_of(unit: str) -> str:
+    """The name of the target that has a unit, without options: under it reports count calls."""
+    return _OF_UNIT.get(unit, unit)
+
+
+def accelerator_of(unit: str) -> Accelerator | None:
+    """The declaration of a unit, if it was declared."""
+    for members in _TARGETS.values():
+        if unit in members:
+            return members[unit]
+    return None
+
+
+def rules_for(accelerators: Sequence[Accelerator]) -> list[RuleSet]:
+    """The units' own rules, and those that bring programs to the forms these look for."""
+    from glenside.rewrites.im2col import IM2COL
+    from glenside.rewrites.layout import LAYOUT
+    from glenside.rewrites.linear import LINEAR
+    from glenside.rewrites.pooling import POOLING
+    from glenside.rewrites.ruleset import RuleSet
+
+    used = set().union(*(template.functions(a._checked.template) for a in accelerators))
+    families = {"dot": [IM2COL], "add": [LINEAR], "max": [POOLING]}
+    chosen = [LAYOUT, *(each for f, sets in families.items() if f in used for each in sets)]
+    return [*chosen, *(RuleSet(a.name, (a.rule(),)) for a in accelerators)]
+
+
+def joined(name: str) -> OffloadTarget:
+    """The target that has the units of all those named, with ``+`` between them.
+
+    :raises TargetError: one of them is no accelerator.
+    """
+    parts = [find_target(each.strip()) for each in name.split(JOINED)]
+    units: dict[str, None] = {}
+    for part in parts:
+        if not isinstance(part, OffloadTarget):
+            raise TargetError(f"{part.name} in {name!r} is no accelerator: it cannot be joined")
+        units |= dict.fromkeys(part.units)
+
+    def make_rules() -> list[RuleSet]:
+        # A family that several ask for is one object, as are the rules in it.
+        return list({id(each): each for part in parts for each in part.rules()}.values())
+
+    return OffloadTarget(JOINED.join(part.name for part in parts), tuple(units), make_rules)
