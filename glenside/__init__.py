@@ -6,7 +6,7 @@ the ways to say it, picks the cheapest for the target and compiles it.
 
 from glenside import errors
 from glenside.errors import GlensideError
-from glenside.hw_targets import targets
+from glenside.hw_targets import Accelerator, targets
 from glenside.optimize import optimize
 from glenside.program import Program, load
 from glenside.report import Report
@@ -14,6 +14,7 @@ from glenside.report import Report
 __version__ = "0.1.0"
 
 __all__ = [
+    "Accelerator",
     "GlensideError",
     "Program",
     "Report",

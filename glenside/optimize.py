@@ -15,7 +15,14 @@ from glenside.hw_targets.target import Progress, Target, find_target
 from glenside.interrupt import between_steps
 from glenside.language import Model, topological_order
 from glenside.program import Program
-from glenside.report import Report, RuleUse, Seconds, count_host_ops, count_offloads
+from glenside.report import (
+    Report,
+    RuleUse,
+    Seconds,
+    count_host_ops,
+    count_offloads,
+    count_units,
+)
 
 if TYPE_CHECKING:
     from glenside.extraction.cost import CostModel
@@ -107,6 +114,7 @@ def optimize(
         cost_after=extracted.cost,
         extractor=extracted.extractor,
         rules=tuple(RuleUse(name, count) for name, count in explored.rules.items()),
+        units=count_units(used),
     )
     names = {
         extracted.classes[number]: imported.names[term]

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from glenside.hw_targets.offload import accelerator_of, target_of
 from glenside.language import Term
+
+CALLS = ("call", "blocked")
+"""Operators that invoke a unit."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,15 @@ class RuleUse:
 
 
 @dataclass(frozen=True)
+class UnitUse:
+    """Calls of one unit of a target, and their cycles where its declaration says."""
+
+    unit: str
+    calls: int
+    cycles: float | None = None
+
+
+@dataclass(frozen=True)
 class Report:
     """The outcome of :func:`glenside.optimize`; printing it shows a table."""
 
@@ -40,7 +54,8 @@ class Report:
     operators: int
     """Operators of the user's model that compute something from its inputs."""
     offloads: dict[str, int]
-    """Accelerator calls in the extracted program, before tiles are expanded, by unit."""
+    """Accelerator calls in the extracted program, before tiles are expanded, by the name of the
+    target without its options."""
     host_ops: dict[str, int]
     """ONNX operators without an access-pattern meaning, left to onnxruntime."""
     stop_reason: str
@@ -57,6 +72,8 @@ class Report:
     cost_after: tuple[float, ...]
     extractor: str
     rules: tuple[RuleUse, ...] = field(default=())
+    units: tuple[UnitUse, ...] = field(default=())
+    """The same calls, by unit."""
     max_rel_error: float | None = None
     """Largest error against the NumPy interpreter, relative to the largest magnitude of each
     output; None when it was not checked."""
@@ -88,6 +105,7 @@ class Report:
             "cost_model": self.cost_model,
             "extractor": self.extractor,
             "rules": {rule.name: rule.matches for rule in self.rules},
+            "units": {u.unit: {"calls": u.calls, "cycles": u.cycles} for u in self.units},
         }
 
     @classmethod
@@ -108,6 +126,7 @@ class Report:
                 "cost_before": _parts(data["cost"]["before"]),
                 "cost_after": _parts(data["cost"]["after"]),
                 "rules": tuple(RuleUse(*each) for each in data["rules"].items()),
+                "units": tuple(UnitUse(n, **each) for n, each in data.get("units", {}).items()),
             }
         )
 
@@ -131,6 +150,8 @@ class Report:
     def _rows(self) -> Iterable[tuple[str, str]]:
         yield "operators", str(self.operators)
         yield "offloads", _counts(self.offloads)
+        if self.units:
+            yield "units", ", ".join(map(_use, self.units))
         if self.host_ops:
             yield "host operators", _counts(self.host_ops)
         size = f"{self.nodes:,} e-nodes in {self.classes:,} classes"
@@ -154,14 +175,41 @@ class Report:
 
 
 def count_offloads(terms: Iterable[Term]) -> dict[str, int]:
-    """Accelerator calls among ``terms``, by unit."""
-    return dict(sorted(Counter(t["unit"] for t in terms if t.op in ("call", "blocked")).items()))
+    """Accelerator calls among ``terms``, by target."""
+    called = Counter(target_of(t["unit"]) for t in terms if t.op in CALLS)
+    return dict(sorted(called.items()))
+
+
+def count_units(terms: Iterable[Term]) -> tuple[UnitUse, ...]:
+    """The same calls by unit, with the cycles of all calls of a unit."""
+    by_unit: dict[str, list[Term]] = {}
+    for term in terms:
+        if term.op in CALLS:
+            by_unit.setdefault(term["unit"], []).append(term)
+    uses = []
+    for unit, calls in sorted(by_unit.items()):
+        cycles: list[float] = []
+        declared = accelerator_of(unit)
+        if declared is not None:
+            types = ([child.type for child in call.children] for call in calls)
+            each = (
+                declared.cycles_of(call["parameters"], t)
+                for call, t in zip(calls, types, strict=True)
+            )
+            cycles = [c for c in each if c is not None]
+        uses.append(UnitUse(unit, len(calls), math.fsum(cycles) if cycles else None))
+    return tuple(uses)
 
 
 def count_host_ops(terms: Iterable[Term]) -> dict[str, int]:
     """Host operators among ``terms``, by ONNX operator; several outputs of one count once."""
     nodes = {(t.children, t["operator"], t["attributes"]) for t in terms if t.op == "host_op"}
     return dict(sorted(Counter(operator for _, operator, _ in nodes).items()))
+
+
+def _use(use: UnitUse) -> str:
+    cycles = "" if use.cycles is None else f" ({use.cycles:,.0f} cycles)"
+    return f"{use.unit} {use.calls}{cycles}"
 
 
 def _counts(counts: dict[str, int]) -> str:

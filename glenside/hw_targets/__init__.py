@@ -9,11 +9,14 @@ from glenside.hw_targets import (
     hlscnn,
     systolic_array,
     systolic_convolution,
+    tensor_core,
     vta,
 )
+from glenside.hw_targets.accelerator import Accelerator
 from glenside.hw_targets.target import Target, find_target, register_target, targets
 
 __all__ = [
+    "Accelerator",
     "Target",
     "cpu_target",
     "find_target",
@@ -23,5 +26,6 @@ __all__ = [
     "systolic_array",
     "systolic_convolution",
     "targets",
+    "tensor_core",
     "vta",
 ]

@@ -267,6 +267,9 @@ def _check(a: Accelerator) -> _Checked:
     for name in operands:
         if name not in used:
             raise TargetError(f"operand {name} is not in the term")
+    given = [name for name, each in operands.items() if each.dtype is None]
+    if given and all(name in a.defaults for name in given):
+        raise TargetError(f"nothing says the dtype of {given[0]} where it is left out: give it one")
     conditions = tuple(c for text in a.constraints for c in Condition.parse(text))
     names, parameters = _names(operands, term, tuple(a.parameters))
     if isinstance(a.cycles, str):

@@ -9,22 +9,20 @@ sizes are ``blocked``: see :func:`glenside.language.units.run_blocked`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from glenside.errors import ShapeError, TargetError
-from glenside.hw_targets.target import Executable, Progress, register_target
-from glenside.language import AccessType, builders
+from glenside.hw_targets.offload import OffloadTarget
+from glenside.hw_targets.target import register_target
+from glenside.language import builders
 from glenside.language.interpreter import matrix_product
 from glenside.language.shape import Shape
 from glenside.language.term import Term
 from glenside.language.units import Unit, register_unit
 
 if TYPE_CHECKING:
-    from glenside.extraction.cost import CostModel
     from glenside.rewrites.ruleset import RuleSet
 
 Array = np.ndarray[Any, Any]
@@ -76,52 +74,22 @@ def _simulate(parameters: Shape, arrays: list[Array]) -> Array:
 UNIT = register_unit(Unit(NAME, _meaning, _simulate, array=_size))
 
 
-@dataclass(frozen=True)
-class SystolicArrayTarget:
-    """An array of ``rows x columns`` beside a CPU that runs what is left."""
-
-    rows: int
-    columns: int
-
-    @property
-    def name(self) -> str:
-        """``systolic-array:RxC``."""
-        return f"{NAME}:{self.rows}x{self.columns}"
-
-    def rules(self) -> Sequence[RuleSet]:
-        """im2col, the layout simplifications, and the product that the array computes."""
-        from glenside.rewrites.im2col import IM2COL
-        from glenside.rewrites.layout import LAYOUT
-        from glenside.rewrites.tensorize import systolic_rules
-
-        return [IM2COL, LAYOUT, systolic_rules(self.rows, self.columns)]
-
-    def cost_model(self) -> CostModel:
-        """Least work left on the host, then fewest calls."""
-        from glenside.extraction import MaximiseOffload
-
-        return MaximiseOffload(units=frozenset({NAME}))
-
-    def compile(
-        self,
-        outputs: Sequence[Term],
-        inputs: Mapping[str, AccessType],
-        params: Mapping[str, Array],
-        progress: Progress | None = None,
-    ) -> Executable:
-        """Calls run through the simulator, the rest as compiled for the CPU."""
-        from glenside.hw_targets.cpu import compile_terms
-
-        return compile_terms(outputs, inputs, params, progress=progress)
-
-
-def _target(options: str) -> SystolicArrayTarget:
+def _target(options: str) -> OffloadTarget:
     match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", options)
     if match is None:
         raise TargetError(
             f"{NAME} takes its size as {NAME}:RxC, such as {NAME}:16x16; got {options!r}"
         )
-    return SystolicArrayTarget(int(match[1]), int(match[2]))
+    rows, columns = int(match[1]), int(match[2])
+
+    def rules() -> list[RuleSet]:
+        from glenside.rewrites.im2col import IM2COL
+        from glenside.rewrites.layout import LAYOUT
+        from glenside.rewrites.tensorize import systolic_rules
+
+        return [IM2COL, LAYOUT, systolic_rules(rows, columns)]
+
+    return OffloadTarget(f"{NAME}:{rows}x{columns}", (NAME,), rules)
 
 
 register_target(NAME, _target, f"weight-stationary matrix unit, written {NAME}:RxC")

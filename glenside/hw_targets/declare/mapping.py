@@ -49,7 +49,7 @@ def cases(declared: Declared) -> Iterator[RewriteOrRule]:
     splits = dict(declared.splits)
     for form in forms(declared.template, splits, declared.defaults):
         allowed = declared.dtypes
-        if not form.absent:
+        if all(declared.operands[name].dtype for name in form.absent):
             yield _Case(declared, form, splits).rule(allowed)
             continue
         among = NUMBERS if allowed is None else allowed

@@ -140,14 +140,28 @@ class _Trial:
     meaning: Compute
     dtype: str
 
-    def arrays(self, sizes: Sizes) -> list[Array]:
+    def arrays(self, sizes: Sizes, low: int = -4, high: int = 4) -> list[Array]:
         rng = np.random.default_rng(len(sizes))
-        return [
-            rng.integers(-4, 5, declared.of(sizes, self.dtype).shape).astype(
-                declared.dtype or self.dtype
-            )
-            for declared in self.operands.values()
-        ]
+        result = []
+        for declared in self.operands.values():
+            wanted = declared.of(sizes, self.dtype)
+            least = max(low, int(lowest(wanted.dtype))) if wanted.dtype not in FLOATS else low
+            values = rng.integers(least, max(high, least) + 1, wanted.shape)
+            result.append(values.astype(wanted.dtype))
+        return result
+
+    def same(self, tiling: Tiling, sizes: Sizes) -> bool:
+        """Whether passes give the whole: of mixed signs, below zero (where a zero is greatest), and
+        above."""
+        for low, high in ((-4, 4), (-9, -1), (1, 9)):
+            arrays = self.arrays(sizes, low, high)
+            whole = self.meaning(sizes, arrays)
+            try:
+                if not _same(tiling.run(self.meaning, sizes, arrays, whole.shape), whole):
+                    return False
+            except ValueError:
+                return False
+        return True
 
     def sizes(self, fixed: Sizes) -> dict[str, int] | None:
         """Sizes that the unit takes, other than the given ones as small as may be."""
@@ -185,7 +199,11 @@ def tiling(
     if {"sum", "max"} <= {role.kind for role in roles.values()}:
         raise TargetError(f"{what}: parts along one tile are added up, along another a maximum")
     low = frozenset(n for n, m in (*tile.items(), *lanes.items()) if _pad(what, trial, n, m))
-    return Tiling(operands, tile, lanes, roles, low)
+    result = Tiling(operands, tile, lanes, roles, low)
+    together = trial.sizes({name: 2 * length for name, length in tile.items()})
+    if len(tile) > 1 and together is not None and not trial.same(result, together):
+        raise TargetError(f"{what}: {', '.join(tile)} can be cut singly, but not all at once")
+    return result
 
 
 def _same(a: Array, b: Array) -> bool:
@@ -200,18 +218,13 @@ def _role(what: str, trial: _Trial, name: str, length: int) -> Role:
     sizes = trial.sizes({name: 2 * length})
     if sizes is None:
         raise TargetError(f"{what}: its constraints leave no sizes with {name} = {2 * length}")
-    arrays = trial.arrays(sizes)
-    whole = trial.meaning(sizes, arrays)
+    whole = trial.meaning(sizes, trial.arrays(sizes))
     lengths = trial.meaning({**sizes, name: length}, trial.arrays({**sizes, name: length})).shape
     longer = [a for a, n in enumerate(whole.shape) if n == 2 * length and lengths[a] == length]
     roles = [Role("outer", axis) for axis in longer] or [Role("sum"), Role("max")]
     for role in roles:
-        trying = Tiling(trial.operands, {name: length}, {}, {name: role}, frozenset())
-        try:
-            if _same(trying.run(trial.meaning, sizes, arrays, whole.shape), whole):
-                return role
-        except ValueError:
-            continue
+        if trial.same(Tiling(trial.operands, {name: length}, {}, {name: role}, frozenset()), sizes):
+            return role
     raise TargetError(
         f"{what}: {name} cannot be cut into tiles of {length}: the parts do not give the whole, "
         "neither side by side nor added up nor as a maximum"
@@ -223,16 +236,10 @@ def _pad(what: str, trial: _Trial, name: str, multiple: int) -> bool:
     sizes = next(filter(None, (trial.sizes({name: multiple - n}) for n in (1, 2, 4))), None)
     if sizes is None or multiple == 1:
         return False  # Other lengths than multiples are excluded.
-    arrays = trial.arrays(sizes)
-    whole = trial.meaning(sizes, arrays)
     for low in (False, True):
         names = frozenset({name}) if low else frozenset[str]()
-        trying = Tiling(trial.operands, {}, {name: multiple}, {}, names)
-        try:
-            if _same(trying.run(trial.meaning, sizes, arrays, whole.shape), whole):
-                return low
-        except ValueError:
-            continue
+        if trial.same(Tiling(trial.operands, {}, {name: multiple}, {}, names), sizes):
+            return low
     raise TargetError(
         f"{what}: {name} cannot be padded to a multiple of {multiple}: with zeros or the lowest "
         f"value behind, the result differs; ask for it with the constraint '{name} % {multiple} "

@@ -1,0 +1,290 @@
+"""Declaring accelerators: what follows from a declaration, and what is refused."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import glenside
+from glenside.errors import CheckFailed, ShapeError, TargetError
+from glenside.hw_targets import Accelerator, find_target
+from glenside.language import builders as b
+from glenside.language import evaluate, find_unit, topological_order
+from glenside.rewrites import rule_named
+from glenside.rewrites.soundness import check_fires
+from tests.models import onnxruntime_answers, small_network
+
+GEMM = {
+    "operands": {"x": "((M) (K))", "w": "((N) (K))"},
+    "computes": "(compute dot (cart-prod ?x ?w))",
+}
+
+
+def matrices(m=5, k=7, n=3, dtype="float32"):
+    return b.access(b.tensor("x", (m, k), dtype), 1), b.access(b.tensor("w", (n, k), dtype), 1)
+
+
+def integers(terms, seed=0):
+    rng = np.random.default_rng(seed)
+    leaves = {t["name"]: t for t in topological_order(terms) if t.op == "tensor"}
+    return {n: rng.integers(-4, 5, t.shape).astype(t.dtype) for n, t in leaves.items()}
+
+
+# --- what follows from a declaration ------------------------------------------------------------
+
+
+def test_one_declaration_gives_target_unit_and_rule():
+    Accelerator("test-gemm", **GEMM, summary="a test")
+    x, w = matrices()
+    product = b.compute("dot", b.cart_prod(x, w))
+    call = b.call("test-gemm", (), x, w)
+    assert call.type == product.type
+    env = integers([product])
+    np.testing.assert_array_equal(*evaluate([call, product], env))
+    assert find_target("test-gemm").units == ("test-gemm",)
+    check_fires(rule_named("test-gemm"), examples=30)
+    program = glenside.optimize(product, "test-gemm")
+    assert program.term is call
+    assert program.report.offloads == {"test-gemm": 1}
+    assert "test-gemm 1" in str(program.report)
+
+
+def test_convolutions_and_layers_of_a_model_are_offloaded_grouped_ones_as_batches():
+    image = np.random.default_rng(0).standard_normal((1, 4, 9, 7)).astype("float32")
+    (expected,) = onnxruntime_answers(small_network(), image=image)
+    calls = {"vta": 2, "flexasr": 1, "hlscnn": 0, "tensor-core": 1}
+    for target, count in calls.items():
+        program = glenside.optimize(small_network(), target)
+        assert sum(program.report.offloads.values()) == count, target
+        np.testing.assert_allclose(program(image), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_units_of_several_targets_are_used_at_once():
+    x = b.tensor("x", (1, 3, 6, 6))
+    w, v, c = b.tensor("w", (4, 3, 3, 3)), b.tensor("v", (5, 64)), b.tensor("c", (5,))
+    looks = b.squeeze(b.windows(b.access(x, 1), (3, 3, 3), (1, 1, 1)), 1)
+    conv = b.transpose(b.compute("dot", b.cart_prod(b.access(w, 1), looks)), (1, 0, 2, 3))
+    rows = b.access(b.reshape(conv, (1, 64)), 1)
+    layer = b.elementwise("add", b.compute("dot", b.cart_prod(rows, b.access(v, 1))), c)
+    report = glenside.optimize(layer, "flexasr+hlscnn").report
+    assert report.target == "flexasr+hlscnn"
+    assert report.offloads == {"flexasr": 1, "hlscnn": 1}
+    assert [use.unit for use in report.units] == ["flex-linear", "hlscnn-conv2d"]
+
+
+def test_what_has_no_units_cannot_be_joined():
+    with pytest.raises(TargetError, match=r"cpu in 'vta\+cpu' is no accelerator"):
+        find_target("vta+cpu")
+
+
+def test_the_layout_of_operands_and_result_belongs_to_the_unit():
+    # The unit wants x and gives its result by columns.
+    Accelerator(
+        "test-columns",
+        operands={"x": "(() (K M))", "w": "((N) (K))"},
+        computes="(access 0 (compute dot (cart-prod (transpose (1 0) (access 1 ?x)) ?w)))".replace(
+            "(transpose (1 0) (access 1 ?x))", "(access 1 (transpose (1 0) ?x))"
+        ),
+    )
+    check_fires(rule_named("test-columns"), examples=30)
+    x, w = matrices()
+    program = glenside.optimize(b.compute("dot", b.cart_prod(x, w)), "test-columns")
+    assert program.report.offloads == {"test-columns": 1}
+    (call,) = [t for t in topological_order(program.terms) if t.op == "call"]
+    assert call.children[0].type.item == (7, 5)
+
+
+def test_parameters_are_what_only_the_term_has():
+    unit = Accelerator(
+        "test-pool",
+        operands={"x": "((C) (T))"},
+        computes="(compute max (windows (k) (s) (pad lowest 1 p p ?x)))",
+        parameters=("s", "k", "p"),
+        constraints=["s <= k", "2 * p <= k"],
+    )
+    check_fires(rule_named("test-pool"), examples=60)
+    x = b.access(b.tensor("x", (3, 9)), 1)
+    for padding in (0, 1):
+        pool = b.compute("max", b.windows(b.pad(x, 1, padding, padding, "lowest"), (3,), (2,)))
+        program = glenside.optimize(pool, find_target("test-pool"), rules=[rule_named("test-pool")])
+        assert program.term is b.call("test-pool", (2, 3, padding), x)
+    assert unit.sizes((2, 3, 1), [x.type]) == {"s": 2, "k": 3, "p": 1, "C": 3, "T": 9}
+
+
+def test_constraints_and_dtypes_decide_what_is_offloaded():
+    Accelerator(
+        "test-narrow", **GEMM, constraints=["K % 4 == 0", "1 <= M <= 8"], dtypes=["float32"]
+    )
+    check_fires(rule_named("test-narrow"), examples=60)
+    cases = [((8, 4, 3, "float32"), 1), ((9, 4, 3, "float32"), 0), ((8, 5, 3, "float32"), 0)]
+    for size, calls in [*cases, ((8, 4, 3, "float64"), 0)]:
+        product = b.compute("dot", b.cart_prod(*matrices(*size)))
+        report = glenside.optimize(product, "test-narrow").report
+        assert sum(report.offloads.values()) == calls, size
+
+
+def test_a_call_that_breaks_its_declaration_is_ill_shaped():
+    Accelerator("test-even", **GEMM, constraints=["K % 2 == 0"], dtypes=["float32"])
+    x, w = matrices(k=7)
+    says = r"test-even takes x \(\(M\) \(K\)\), w \(\(N\) \(K\)\); got .* \(by K % 2 == 0\)"
+    with pytest.raises(ShapeError, match=says):
+        b.call("test-even", (), x, w)
+    x, w = matrices(k=6, dtype="float64")
+    with pytest.raises(ShapeError, match="by dtypes"):
+        b.call("test-even", (), x, w)
+    with pytest.raises(ShapeError, match=r"\(by K\)"):
+        b.call("test-even", (), matrices(k=6)[0], matrices(k=4)[1])
+    with pytest.raises(ShapeError, match="test-even takes"):
+        b.call("test-even", (1,), *matrices(k=6))
+
+
+def test_cost_is_an_expression_or_a_function_of_sizes():
+    text = Accelerator("test-cost", **GEMM, cycles="M * tiles(K, 16) + N", area=2.5)
+    code = Accelerator("test-cost-2", **GEMM, cycles=lambda s: s["M"] / 2)
+    types = [each.type for each in matrices(m=10, k=33, n=4)]
+    assert text.cycles_of((), types) == 34
+    assert code.cycles_of((), types) == 5
+    assert Accelerator("test-cost-3", **GEMM).cycles_of((), types) is None
+
+
+def test_an_operand_may_be_left_out():
+    check_fires(rule_named("flex-linear"), examples=60)
+    x, w = matrices()
+    bias = b.tensor("b", (3,))
+    product = b.compute("dot", b.cart_prod(x, w))
+    for term in (product, b.elementwise("add", product, bias), b.elementwise("add", bias, product)):
+        program = glenside.optimize(term, "flexasr")
+        assert program.report.offloads == {"flexasr": 1}
+        assert not any(t.op == "compute" for t in topological_order(program.terms))
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+REFUSED = {
+    "operand is not in the term": (
+        {"operands": {**GEMM["operands"], "b": "((N) ())"}}, "operand b is not in the term"),
+    "unknown operand": (
+        {"computes": "(compute dot (cart-prod ?x ?v))"}, "v is no operand; the operands are x, w"),
+    "operands do not fit": (
+        {"operands": {"x": "((M) (K))", "w": "((N) (L))"}}, "ill-shaped, for example with M = "),
+    "ill-shaped": (
+        {"computes": "(compute dot (cart-prod ?x (transpose (1 0) ?w)))"}, "ill-shaped"),
+    "no operator": ({"computes": "(compute dot (product ?x ?w))"}, "'product' is no operator"),
+    "no function": ({"computes": "(compute dots (cart-prod ?x ?w))"}, "the functions are"),
+    "unreadable": ({"computes": "(compute dot (cart-prod ?x ?w)"}, "the term cannot be read"),
+    "too few operands": ({"computes": "(compute dot (cart-prod ?x))"}, "takes 2 operands, got 1"),
+    "no type": ({"operands": {"x": "(M K)", "w": "((N) (K))"}}, "is no type of an operand"),
+    "no dtype": ({"operands": {"x": "((M) (K)) real", "w": "((N) (K))"}}, "real"),
+    "unsatisfiable": (
+        {"constraints": ["K % 2 == 0", "N > 0", "K == 3"]},
+        "unsatisfiable: no sizes satisfy 'K % 2 == 0' and 'K == 3'"),
+    "no constraint": ({"constraints": ["K * 2"]}, "must compare sizes"),
+    "no size": ({"constraints": ["L > 2"]}, "L is no size; the sizes are M, K, N"),
+    "no arithmetic": ({"constraints": ["len(K) > 2"]}, "is no size"),
+    "unknown parameters": ({"parameters": ["s"]}, "the parameters are none"),
+    "undetermined": (
+        {"operands": {"x": "((M) (2*J))", "w": "((N) (2*J))"}}, "J never stands by itself"),
+    "tile of nothing": ({"tile": {"L": 4}}, "L is no size"),
+    "empty tile": ({"tile": {"K": 0}}, "positive tile"),
+    "name": ({"name": "my unit"}, "is no name"),
+    "dtype list": ({"dtypes": ["real"]}, "real"),
+    "default": ({"defaults": {"b": 0}}, r"\?b is no operand"),
+    "cost": ({"cycles": "M * L"}, "cycles: L is no size"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_declaration_that_cannot_be_is_refused_with_the_reason(case):
+    changes, says = REFUSED[case]
+    with pytest.raises(TargetError, match=says):
+        Accelerator(**{"name": "test-refused", **GEMM, **changes})
+    with pytest.raises(ShapeError):
+        find_unit("test-refused")
+
+
+def test_tiles_and_lanes_that_would_change_the_result_are_refused():
+    softmax = {"operands": {"x": "((M) (K))"}, "computes": "(compute softmax ?x)"}
+    Accelerator("test-softmax", **softmax, tile={"M": 4})
+    with pytest.raises(TargetError, match="K cannot be cut into tiles of 4"):
+        Accelerator("test-refused", **softmax, tile={"K": 4})
+    with pytest.raises(TargetError, match="K cannot be padded to a multiple of 4"):
+        Accelerator(
+            "test-refused",
+            operands={"x": "((M) (K))"},
+            computes="(compute mean ?x)",
+            lanes={"K": 4},
+        )
+
+
+# --- simulators -----------------------------------------------------------------------------------
+
+
+def test_a_simulator_sees_its_own_size_only_and_its_faults_are_seen():
+    seen = set()
+
+    def simulate(sizes, x, w):
+        seen.add((x.shape, w.shape, sizes["K"], sizes["N"]))
+        return x @ w.T
+
+    unit = Accelerator("test-tiles", **GEMM, tile={"K": 4, "N": 2}, simulate=simulate)
+    for m, k, n in ((5, 7, 3), (1, 4, 2), (6, 1, 1), (2, 9, 8), (3, 0, 2), (0, 5, 2)):
+        product = b.compute("dot", b.cart_prod(*matrices(m, k, n)))
+        call = b.call("test-tiles", (), *matrices(m, k, n))
+        np.testing.assert_array_equal(*evaluate([call, product], integers([product])))
+    assert {(x[1], w, k, n) for x, w, k, n in seen} == {(4, (2, 4), 4, 2)}
+
+    passes = []
+
+    def faulty(sizes, x, w):
+        passes.append(1)
+        return x @ w.T + (len(passes) % 4 == 3)  # One tile of four, every time.
+
+    product = b.compute("dot", b.cart_prod(*matrices()))
+    glenside.optimize(product, "test-tiles")
+    dataclasses.replace(unit, simulate=faulty)
+    with pytest.raises(CheckFailed, match="what computes wrongly is <call test-tiles"):
+        glenside.optimize(product, "test-tiles")
+
+
+def test_a_bias_is_added_in_one_pass_only():
+    linear = find_unit("flex-linear")
+    assert linear.simulate is None, "without numerics of its own the term is computed"
+    Accelerator(
+        "test-linear",
+        operands={"x": "((M) (K))", "w": "((N) (K))", "b": "((N) ())"},
+        computes="(access 2 (compute add (pair (access 0 (compute dot (cart-prod ?x ?w)))"
+        " (access 0 (broadcast (M N) (unsqueeze 0 ?b))))))",
+        tile={"K": 3, "N": 2, "M": 2},
+        simulate=lambda sizes, x, w, bias: x @ w.T + bias,
+    )
+    x, w = matrices()
+    bias = b.tensor("b", (3,))
+    layer = b.elementwise("add", b.compute("dot", b.cart_prod(x, w)), bias)
+    call = b.call("test-linear", (), x, w, bias)
+    np.testing.assert_array_equal(*evaluate([call, layer], integers([layer])))
+
+
+def test_maxima_are_cut_and_padded_with_the_lowest_value():
+    Accelerator(
+        "test-max",
+        operands={"x": "((M) (K))"},
+        computes="(compute max ?x)",
+        tile={"K": 4},
+        lanes={"M": 8},
+        simulate=lambda sizes, x: x.max(axis=1),
+    )
+    for dtype in ("float32", "int8"):
+        x = b.access(b.tensor("x", (3, 9), dtype), 1)
+        call, whole = b.call("test-max", (), x), b.compute("max", x)
+        env = {"x": -np.arange(1, 28).reshape(3, 9).astype(dtype)}
+        np.testing.assert_array_equal(*evaluate([call, whole], env))
+
+
+def test_a_saved_program_runs_the_simulator(tmp_path):
+    product = b.compute("dot", b.cart_prod(*matrices()))
+    program = glenside.optimize(product, "vta")
+    program.save(tmp_path / "saved")
+    loaded = glenside.load(tmp_path / "saved")
+    arrays = integers([product])
+    np.testing.assert_array_equal(loaded(**arrays), evaluate([product], arrays)[0])
+    assert loaded.report == program.report
