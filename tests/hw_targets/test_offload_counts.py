@@ -1,0 +1,75 @@
+"""Whole networks: at least as many operators on each unit as the best published matching finds.
+
+Published figures: Huang et al., TODAES 2024 (arXiv 2203.00218), flexible matching. Ours are exact,
+so that a change in either direction is seen; where they exceed the published ones, grouped
+convolutions and batches of matrix products are offloaded as well.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glenside.extraction import extract
+from glenside.frontends.relay import import_relay, seeded_arrays
+from glenside.hw_targets import find_target
+from glenside.language import evaluate, topological_order
+from glenside.report import count_units
+from glenside.rewrites import StopReason, saturate
+
+DATA = Path(
+    os.environ.get("GLENSIDE_RELAY_DATA", Path(__file__).parents[3] / "shared" / "data" / "relay")
+)
+
+# By file: (published, ours) on FlexASR, HLSCNN and VTA. The published LSTM is a single call.
+COUNTS = {
+    "efficientnet": ((35, 35), (35, 35), (35, 51)),
+    "lstm_wlm": ((1, 37), (0, 0), (36, 36)),
+    "mobilenet_v1": ((0, 15), (0, 14), (0, 28)),
+    "mobilenet_v2": ((41, 41), (40, 40), (41, 58)),
+    "resmlp": ((38, 38), (0, 0), (38, 38)),
+    "resnet20": ((22, 22), (21, 21), (22, 22)),
+    "resnet50_from_onnx": ((54, 54), (53, 53), (24, 54)),
+    "resnet50_from_pytorch": ((54, 54), (53, 53), (24, 54)),
+    "transformer": ((66, 66), (0, 0), (66, 102)),
+}
+TARGETS = ("flexasr", "hlscnn", "vta")
+
+
+def offloaded(name: str, target: str) -> tuple[Any, Any, Any]:
+    """The imported model, the program for the target and how its exploration ended."""
+    file = DATA / f"{name}.relay"
+    if not file.exists():
+        pytest.skip(f"{file} is not there (GLENSIDE_RELAY_DATA names the folder)")
+    model, chosen = import_relay(file), find_target(target)
+    explored = saturate(model.roots, chosen.rules())
+    found = extract(explored.egraph, chosen.cost_model(), original=model.roots)
+    return model, found.terms, explored.stop_reason
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", COUNTS)
+def test_at_least_the_published_number_of_calls(name: str, target: str) -> None:
+    _, terms, stopped = offloaded(name, target)
+    published, ours = COUNTS[name][TARGETS.index(target)]
+    assert stopped is StopReason.SATURATED
+    assert sum(use.calls for use in count_units(topological_order(terms))) == ours >= published
+
+
+@pytest.mark.parametrize("target", [*TARGETS, "flexasr+hlscnn", "tensor-core+hlscnn"])
+def test_the_offloaded_program_computes_the_same(target: str) -> None:
+    model, terms, _ = offloaded("resnet20", target)
+    arrays = {**model.params, **seeded_arrays(DATA / "resnet20.relay")}
+    arrays = {t["name"]: arrays[t["name"]] for t in model.leaves()}
+    for right, got in zip(evaluate(model.roots, arrays), evaluate(terms, arrays), strict=True):
+        np.testing.assert_allclose(got, right, rtol=1e-4, atol=1e-5 * np.abs(right).max())
+
+
+def test_two_targets_share_a_network() -> None:
+    _, terms, _ = offloaded("resnet20", "flexasr+hlscnn")
+    calls = {use.unit: use.calls for use in count_units(topological_order(terms))}
+    assert calls == {"flex-linear": 1, "hlscnn-conv2d": 21}
