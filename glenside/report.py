@@ -170,8 +170,14 @@ class Report:
         yield "seconds", ", ".join(f"{name} {value:.2f}" for name, value in parts)
         if self.max_rel_error is None:
             yield "check", "not asked for"
+            return
+        error = f"largest relative error {self.max_rel_error:.1e}"
+        numerics = [a.numerics for use in self.units if (a := accelerator_of(use.unit))]
+        formats = ", ".join(dict.fromkeys(filter(None, numerics)))
+        if formats:
+            yield "check", f"agrees with NumPy but for the units' numbers ({formats}), {error}"
         else:
-            yield "check", f"agrees with NumPy, largest relative error {self.max_rel_error:.1e}"
+            yield "check", f"agrees with NumPy, {error}"
 
 
 def count_offloads(terms: Iterable[Term]) -> dict[str, int]:

@@ -72,6 +72,7 @@ class Accelerator:
     :param simulate: ``simulate(sizes, *arrays)`` computes one pass as the hardware does, to the
         bit; arrays have the unit's own size. Without it the term itself is computed, all passes at
         once.
+    :param numerics: the simulator's number format, where results differ by rounding from the term.
     :param target: name of the target that has this unit, its own by default; several may share one.
     :param summary: what ``glenside targets`` says of that target.
 
@@ -91,6 +92,7 @@ class Accelerator:
     cycles: str | Callable[[Sizes], float] | None = None
     area: float | None = None
     simulate: Callable[..., Array] | None = None
+    numerics: str = ""
     target: str = ""
     summary: str = ""
 
