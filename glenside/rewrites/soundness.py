@@ -10,7 +10,7 @@ the e-graph holds compute the same, however many there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from glenside.errors import GlensideError, UnsoundRewrite
 from glenside.language.interpreter import evaluate
 from glenside.language.operators import OPERATORS
 from glenside.language.term import Term
+from glenside.language.units import find_unit
 from glenside.rewrites.frozen import ENode, FrozenEGraph
 from glenside.rewrites.ruleset import RuleSet, as_ruleset
 from glenside.rewrites.saturation import Saturation, saturate
@@ -58,6 +59,10 @@ def _evaluate(
         return evaluate([node.term(())], env)[0]
     types = tuple(egraph.types[child] for child in node.children)
     arrays = [values[child] for child in node.children]
+    if node.op == "call":
+        # What the unit means: its simulator may round as its hardware does.
+        unit, parameters = node.values
+        return replace(find_unit(unit), simulate=None).run(parameters, types, arrays)
     return OPERATORS[node.op].evaluate(arrays, types, node.attributes())
 
 

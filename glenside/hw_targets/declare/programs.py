@@ -16,6 +16,7 @@ from glenside.hw_targets.declare.samples import samples
 from glenside.hw_targets.declare.sizes import Condition, Size
 from glenside.hw_targets.declare.template import Node, Operand, OperandType, Template, build
 from glenside.language import Term, builders
+from glenside.language.functions import FUNCTIONS
 from glenside.language.term import map_terms, rebuild
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -58,13 +59,14 @@ def _sizes(
     """Sizes that mostly satisfy the declaration and this form of the term."""
     pads = [condition.node for condition in form.conditions if condition.below is None]
     fixed = {size.text: 0 for node in pads for size in _widths(node) if size.is_name}
-    limits = conditions if draw(st.integers(0, 4)) else ()
     # Repeated lengths, and among them 1, are where one axis may be taken for another.
-    repeated = {n: draw(st.sampled_from((1, 2, 2, 3))) for n in names if n not in fixed}
-    different = list(itertools.islice(samples(names, limits, fixed), 8))
-    same = list(itertools.islice(samples(names, limits, {**repeated, **fixed}), 1))
-    assume(different or same)
-    return draw(st.sampled_from(different + same * 8))
+    length = st.sampled_from((2, 1, 2, 3, 4, 5))
+    sizes = {name: fixed[name] if name in fixed else draw(length) for name in names}
+    if all(c.holds(sizes) for c in conditions) or draw(st.booleans()):
+        return sizes
+    others = list(itertools.islice(samples(names, conditions, fixed), 8))
+    assume(others)
+    return draw(st.sampled_from(others))
 
 
 def _widths(node: Node) -> tuple[Size, ...]:
@@ -72,10 +74,12 @@ def _widths(node: Node) -> tuple[Size, ...]:
 
 
 def _changed(draw: Draw, template: Template) -> Template:
-    """One integer of the template changed, or two of a list exchanged."""
+    """One integer of the template changed, or two of a list exchanged, or in what it adds up."""
     if isinstance(template, Operand):
         return template
     places = [i for i, v in enumerate(template.values) if isinstance(v, Size | tuple) and v]
+    if template.op == "compute" and FUNCTIONS[template["function"]].accumulates:
+        places.append(template.operator.positions["accumulate"])
     where = draw(st.integers(0, len(places) + len(template.children) - 1))
     if where >= len(places):
         at = where - len(places)
@@ -91,6 +95,8 @@ def _changed(draw: Draw, template: Template) -> Template:
         if i == j and template.op != "transpose":
             entries[i] = Size.parse(f"({old[i]}) + 1")
         values[places[where]] = tuple(entries)
+    elif template.op == "compute":
+        values[places[where]] = draw(st.sampled_from(("int64", "float32")))
     else:
         values[places[where]] = Size.parse(f"({old}) + {draw(st.sampled_from((1, 2)))}")
     return Node(template.operator, tuple(values), template.children)
