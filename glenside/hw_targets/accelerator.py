@@ -29,6 +29,7 @@ import numpy as np
 
 from glenside.errors import GlensideError, ShapeError, TargetError
 from glenside.hw_targets.declare import samples, template
+from glenside.hw_targets.declare.forms import Form, forms
 from glenside.hw_targets.declare.sizes import Condition, Size
 from glenside.hw_targets.declare.template import OperandType, Template
 from glenside.hw_targets.declare.tiling import Tiling, tiling
@@ -59,6 +60,7 @@ class Accelerator:
         follow. The layout of an operand is part of its type: ``"(() (T H))"`` takes rows of H.
     :param computes: the term in the text form; ``?x`` is operand x, integers are expressions over
         size variables.
+    :param also: other ways in which programs say the same; they may differ from it in rounding.
     :param parameters: order of the size variables that are in no operand's shape (strides, say);
         by default that of their appearance in the term. Calls carry their values.
     :param constraints: comparisons over sizes that a call must satisfy, ``"T % 2 == 0"``.
@@ -83,6 +85,7 @@ class Accelerator:
     operands: Mapping[str, str]
     computes: str
     _: KW_ONLY
+    also: Sequence[str] = ()
     parameters: Sequence[str] = ()
     constraints: Sequence[str] = ()
     dtypes: Sequence[str] | None = None
@@ -181,15 +184,21 @@ class Accelerator:
         declared = mapping.Declared(
             self.name,
             checked.operands,
-            checked.template,
-            checked.splits,
             checked.parameters,
             checked.conditions,
             self.dtypes,
             self.defaults,
         )
         exact = not template.functions(checked.template) & _REORDERING
-        return Rule(self.name, tuple(mapping.cases(declared)), exact, programs=self.programs)
+        cases = mapping.cases(declared, self._forms, checked.splits)
+        return Rule(self.name, tuple(cases), exact, programs=self.programs)
+
+    @functools.cached_property
+    def _forms(self) -> list[Form]:
+        # What forms add to the splits belongs there: mapping asks for them.
+        checked = self._checked
+        terms = (checked.template, *checked.others)
+        return [form for each in terms for form in forms(each, checked.splits, self.defaults)]
 
     def rule(self) -> Rule:
         """The rewrite from the term to a call."""
@@ -197,13 +206,12 @@ class Accelerator:
 
     def programs(self) -> Any:
         """A Hypothesis strategy of programs that hold the term, or nearly."""
-        from glenside.hw_targets.declare.forms import forms
         from glenside.hw_targets.declare.programs import programs
 
         checked = self._checked
         dtypes = [d for d in ("int32", "float64", "int8") if d in checked.dtypes]
         return programs(
-            forms(checked.template, dict(checked.splits), self.defaults),
+            self._forms,
             checked.operands,
             checked.names,
             checked.conditions,
@@ -251,7 +259,9 @@ class _Checked:
     names: tuple[str, ...]
     """All size variables."""
     conditions: tuple[Condition, ...]
-    splits: Mapping[Template, int]
+    others: tuple[Template, ...]
+    """Other ways to say the term."""
+    splits: dict[Template, int]
     """How many outer axes each part of the term has."""
     dtypes: tuple[str, ...]
     tiling: Tiling
@@ -288,7 +298,13 @@ def _check(a: Accelerator) -> _Checked:
     def note(part: Template, made: Term) -> None:
         splits[part] = made.type.split
 
-    template.build(term, found, _leaves(operands, found, dtype), note)
+    result = template.build(term, found, _leaves(operands, found, dtype), note).type
+    others = tuple(map(template.parse, a.also))
+    for text, other in zip(a.also, others, strict=True):
+        if {*template.operands(other)} - {*operands} or {*template.size_names(other)} - {*names}:
+            raise TargetError(f"{text!r} has operands or sizes that the term has not")
+        if template.build(other, found, _leaves(operands, found, dtype), note).type != result:
+            raise TargetError(f"{text!r} has another type than the term")
 
     def meaning(sizes: Sizes, arrays: list[Array]) -> Array:
         built = template.build(term, sizes, _leaves(operands, sizes, dtype))
@@ -299,7 +315,7 @@ def _check(a: Accelerator) -> _Checked:
     )
     trying = ("int32", "float64", "int8", "float32") if among is None else among
     dtypes = tuple(d for d in trying if _builds(operands, term, found, d))
-    return _Checked(operands, term, parameters, names, conditions, splits, dtypes, tiles)
+    return _Checked(operands, term, parameters, names, conditions, others, splits, dtypes, tiles)
 
 
 def _names(

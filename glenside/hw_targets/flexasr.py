@@ -61,12 +61,92 @@ def _pool(name: str, function: str, **others: Any) -> Accelerator:
     )
 
 
+def _attention(name: str, **others: Any) -> Accelerator:
+    """``softmax(q kᵀ) v`` for each of a batch; scaling and masks are the host's."""
+    return Accelerator(
+        name,
+        operands={"q": "((B M) (K))", "k": "((B N) (K))", "v": "((B D) (N))"},
+        computes="""
+            (compute dot (cart-prod :batch 1
+                (compute softmax (access 2 (compute dot (cart-prod :batch 1 ?q ?k)))) ?v))""",
+        lanes={"K": LANES, "D": LANES},
+        cycles="B * M * (tiles(K, 16) * tiles(N, 16) + tiles(D, 16) * tiles(N, 16))",
+        **{"target": "flexasr", **others},
+    )
+
+
+def _layer_norm(name: str, outer: str, **others: Any) -> Accelerator:
+    """Of the last axis, behind the axes ``outer``: scaled by g and shifted by b; e is epsilon."""
+    shape, last = f"({outer} H)", len(outer.split())
+
+    def fold(function: str, a: str, b: str) -> str:
+        both = f"(pair (access 0 {a}) (access 0 {b}))"
+        return f"(access {last + 1} (compute {function} {both}))"
+
+    def spread(x: str) -> str:
+        return f"(broadcast {shape} {x})"
+
+    def mean(x: str) -> str:
+        return f"(unsqueeze {last} (compute mean (access {last} {x})))"
+
+    def row(x: str) -> str:
+        return spread("(unsqueeze 0 " * last + x + ")" * last)
+
+    centred = fold("sub", "?x", spread(mean("?x")))
+    variance = fold("add", mean(fold("mul", centred, centred)), "?e")
+
+    def each(function: str, x: str) -> str:
+        return f"(access {last + 1} (compute {function} (access 0 {x})))"
+
+    deviation = each("sqrt", variance)
+
+    def scaled(normal: str) -> str:
+        return fold("add", fold("mul", normal, row("?g")), row("?b"))
+
+    return Accelerator(
+        name,
+        operands={
+            "x": f"({shape} ())",
+            "e": f"(({outer} 1) ())",
+            "g": "((H) ())",
+            "b": "((H) ())",
+        },
+        computes=scaled(fold("div", centred, spread(deviation))),
+        also=[scaled(fold("mul", centred, spread(each("recip", deviation))))],
+        **{"target": "flexasr", **others},
+    )
+
+
 LINEAR = _linear(
     "flex-linear", summary="linear layers, pools over pairs of steps; :adaptivfloat for its numbers"
 )
 MAXPOOL = _pool("flex-maxpool", "max")
 MEANPOOL = _pool("flex-meanpool", "mean")
 
+ATTENTION = _attention("flex-attention")
+LAYER_NORM = _layer_norm("flex-layer-norm", "B T")
+LAYER_NORM_OF_ROWS = _layer_norm("flex-layer-norm-rows", "T")
+
+
+def _softmax(x: Array) -> Array:
+    powers = np.exp(x - x.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def _normalise(x: Array, e: Array, g: Array, b: Array) -> Array:
+    centred = x - x.mean(axis=-1, keepdims=True)
+    variance = np.square(centred).mean(axis=-1, keepdims=True)
+    return centred / np.sqrt(variance + e) * g + b
+
+
 _linear("flex-linear-af", **in_adaptivfloat(lambda x, w, b: x @ w.T + b))
 _pool("flex-maxpool-af", "max", **in_adaptivfloat(lambda x: np.maximum(x[::2], x[1::2])))
 _pool("flex-meanpool-af", "mean", **in_adaptivfloat(lambda x: (x[::2] + x[1::2]) / 2))
+_attention(
+    "flex-attention-af",
+    **in_adaptivfloat(
+        lambda q, k, v: adaptivfloat(_softmax(q @ k.swapaxes(1, 2))) @ v.swapaxes(1, 2)
+    ),
+)
+_layer_norm("flex-layer-norm-af", "B T", **in_adaptivfloat(_normalise))
+_layer_norm("flex-layer-norm-rows-af", "T", **in_adaptivfloat(_normalise))

@@ -111,11 +111,12 @@ def rules_for(accelerators: Sequence[Accelerator]) -> list[RuleSet]:
     from glenside.rewrites.im2col import IM2COL
     from glenside.rewrites.layout import LAYOUT
     from glenside.rewrites.linear import LINEAR
+    from glenside.rewrites.matrices import MATRICES
     from glenside.rewrites.pooling import POOLING
     from glenside.rewrites.ruleset import RuleSet
 
     used = set().union(*(template.functions(a._checked.template) for a in accelerators))
-    families = {"dot": [IM2COL], "add": [LINEAR], "max": [POOLING]}
+    families = {"dot": [IM2COL, MATRICES], "add": [LINEAR], "max": [POOLING]}
     chosen = [LAYOUT, *(each for f, sets in families.items() if f in used for each in sets)]
     return [*chosen, *(RuleSet(a.name, (a.rule(),)) for a in accelerators)]
 

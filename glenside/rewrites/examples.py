@@ -47,6 +47,18 @@ def linear_layers(draw: Draw) -> Term:
 
 
 @st.composite
+def batched_products(draw: Draw) -> Term:
+    """A ``dot`` of matrices that share up to three axes, some of them vectors."""
+    dtype = draw(_DTYPES)
+    shared = tuple(draw(st.lists(st.integers(1, 3), max_size=3)))
+    rows, columns = (tuple(draw(st.lists(st.integers(1, 3), max_size=2))) for _ in range(2))
+    item = tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=1)))
+    x, y = _leaf("x", shared + rows, item, dtype), _leaf("y", shared + columns, item, dtype)
+    accumulate = draw(st.sampled_from((None, None, "float64")))
+    return builders.compute("dot", builders.cart_prod(x, y, len(shared)), accumulate)
+
+
+@st.composite
 def convolutions(draw: Draw, product_only: bool = False) -> Term:
     """A convolution in the paper's form; ``product_only``: of matrices, then given its shape."""
     batch, channels, filters = (draw(st.integers(1, 2)) for _ in range(3))

@@ -93,6 +93,29 @@ def add_to_bias_add() -> Iterator[RewriteOrRule]:
             ).then(union(whole).with_(x.pair(bias.access(0)).compute("add", NO_DTYPE)))
 
 
+@rewrite_rule("row-as-vector", exact=True)
+def row_as_vector() -> Iterator[RewriteOrRule]:
+    """``X -> unsqueeze_0 squeeze_0 X`` for a row that is spread over rows, as a bias may come."""
+    x = var("x", Access)
+    v = var("v", Vec[i64])
+    yield rule(
+        x.broadcast(v),
+        eq(x.outer.length()).to(i64(2)),
+        eq(x.outer[0]).to(i64(1)),
+        eq(x.item.length()).to(i64(0)),
+    ).then(union(x).with_(x.squeeze(0).unsqueeze(0)))
+
+
+@rewrite_rule("drop-squeeze-of-unsqueeze", exact=True)
+def drop_squeeze_of_unsqueeze() -> Iterator[RewriteOrRule]:
+    """``squeeze_a unsqueeze_a X -> X``, the split being where it was."""
+    x, whole = vars_("x whole", Access)
+    a = var("a", i64)
+    yield rule(
+        eq(whole).to(x.unsqueeze(a).squeeze(a)), eq(whole.outer.length()).to(x.outer.length())
+    ).then(union(whole).with_(x))
+
+
 @rewrite_rule("zero-bias", exact=False)
 def zero_bias() -> Iterator[RewriteOrRule]:
     """``dot(X × W) -> dot(X × W) + 0`` for matrices."""
@@ -108,5 +131,8 @@ def zero_bias() -> Iterator[RewriteOrRule]:
         ).then(union(whole).with_(_add(whole, bias, 2)))
 
 
-LINEAR = RuleSet("linear", (bias_out_of_reshape(), add_to_bias_add()))
+LINEAR = RuleSet(
+    "linear",
+    (bias_out_of_reshape(), add_to_bias_add(), row_as_vector(), drop_squeeze_of_unsqueeze()),
+)
 """Brings linear layers to the form in which units take them."""

@@ -21,6 +21,7 @@ from glenside.rewrites.declared import DECLARED
 
 FAMILIES = (
     "im2col",
+    "matrices",
     "layout",
     "tensorize",
     "blocking",

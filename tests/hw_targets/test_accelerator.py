@@ -158,6 +158,32 @@ def test_an_operand_may_be_left_out():
         assert not any(t.op == "compute" for t in topological_order(program.terms))
 
 
+@pytest.mark.parametrize(
+    ("a", "b_", "batch"), [((5,), (6, 5), 0), ((4, 5), (5,), 0), ((2, 3, 4, 5), (2, 3, 6, 5), 2)]
+)
+def test_vectors_and_several_batch_axes_are_offloaded(a, b_, batch):
+    x, y = (b.access(b.tensor(n, s), len(s) - 1) for n, s in (("x", a), ("y", b_)))
+    product = b.compute("dot", b.cart_prod(x, y, batch))
+    program = glenside.optimize(product, "vta")
+    assert program.report.offloads == {"vta": 1}
+    assert not any(t.op == "compute" for t in topological_order(program.terms))
+
+
+def test_other_ways_to_say_the_term_are_found_too():
+    x = "((N) ())"
+    unit = Accelerator(
+        "test-ratio",
+        operands={"x": x, "y": x},
+        computes="(compute div (pair ?x ?y))",
+        also=["(compute mul (pair ?x (compute recip ?y)))"],
+    )
+    check_fires(unit.rule(), examples=40)
+    with pytest.raises(TargetError, match="has another type than the term"):
+        dataclasses.replace(unit, also=["(compute less (pair ?x ?y))"])
+    with pytest.raises(TargetError, match="has operands or sizes that the term has not"):
+        dataclasses.replace(unit, also=["(compute div (pair ?x ?z))"])
+
+
 # --- what is refused ------------------------------------------------------------------------------
 
 REFUSED = {

@@ -8,7 +8,7 @@ to the program: they are taken off and undone around the call, where they meet t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from glenside.hw_targets.declare.sizes import Size
@@ -32,6 +32,9 @@ NEUTRAL: Mapping[str, tuple[int, bool]] = {
     "div": (1, False),
 }
 """What leaves the other operand of a fold as it is, and whether on either side."""
+
+MANY = 6
+"""Places at which all combinations of variations are looked for."""
 
 UNDONE = frozenset({"transpose", "access"})
 """Layout changes whose inverse needs no sizes."""
@@ -59,6 +62,8 @@ class Form:
     absent: frozenset[str] = frozenset()
     leaves: Mapping[str, tuple[Node, ...]] = field(default_factory=dict)
     root: tuple[Node, ...] = ()
+    changes: int = 0
+    """In how many places it differs from the term as declared."""
 
     def leaf(self, name: str, declared: OperandType) -> tuple[list[Size], int]:
         """Axes and split of what stands for an operand in the form."""
@@ -74,12 +79,15 @@ class Form:
 def forms(
     template: Template, splits: dict[Template, int], defaults: Mapping[str, float]
 ) -> list[Form]:
-    """All forms of a unit's term.
+    """All forms of a unit's term; of a term with many variations, those that differ from it in at
+    most one place.
 
     :param splits: how many outer axes each part of the term has; forms add their own parts to it.
     """
     result: dict[tuple[str, frozenset[str], bool], Form] = {}
-    for form in _expand(template, splits, defaults):
+    places = sum(isinstance(part, Node) and _varies(part, defaults) for part in nodes(template))
+    most = places if places <= MANY else 1
+    for form in _expand(template, splits, defaults, most):
         result.setdefault((show(form.template), form.absent, False), form)
         without = _without_layout(form, splits)
         if without.root or without.leaves:
@@ -104,37 +112,76 @@ def show(template: Template) -> str:
 
 
 def _expand(
-    template: Template, splits: dict[Template, int], defaults: Mapping[str, float]
+    template: Template, splits: dict[Template, int], defaults: Mapping[str, float], most: int
 ) -> list[Form]:
+    """The forms with at most ``most`` changes."""
     if isinstance(template, Operand):
         return [Form(template)]
     result = []
-    for below in itertools.product(*(_expand(c, splits, defaults) for c in template.children)):
+    for below in itertools.product(
+        *(_expand(c, splits, defaults, most) for c in template.children)
+    ):
+        changes = sum(each.changes for each in below)
+        if changes > most:
+            continue
         node = template.over(*(each.template for each in below))
         splits[node] = splits[template]
         conditions = tuple(c for each in below for c in each.conditions)
         absent = frozenset[str]().union(*(each.absent for each in below))
         if _changes_nothing(node, splits):
-            result.append(Form(node.children[0], conditions, absent))
+            result.append(Form(node.children[0], conditions, absent, changes=changes))
             continue
-        result.append(Form(node, conditions, absent))
+        result.append(Form(node, conditions, absent, changes=changes))
+        changes += 1
+        if changes > most:
+            continue
         if _may_change_nothing(node):
             child = node.children[0]
-            result.append(Form(child, (*conditions, _unchanged(node, child)), absent))
-        if node.op == "compute" and isinstance(pair := node.children[0], Node):
-            a_b = pair.children
-            if pair.op == "pair" and node["function"] in COMMUTATIVE:
-                swapped = pair.over(*reversed(a_b))
-                splits[swapped] = splits[pair]
-                turned = node.over(swapped)
-                splits[turned] = splits[node]
-                result.append(Form(turned, conditions, absent))
-            if pair.op == "pair" and node["function"] in NEUTRAL:
-                value, either = NEUTRAL[node["function"]]
-                for kept, gone in (a_b, a_b[::-1]) if either else (a_b,):
-                    if _is_default(gone, value, defaults):
-                        result.append(Form(kept, conditions, absent.union(operands(gone))))
+            unchanged = (*conditions, _unchanged(node, child))
+            result.append(Form(child, unchanged, absent, changes=changes))
+        if _commutes(node):
+            swapped = _swapped(node, splits)
+            result.append(Form(swapped, conditions, absent, changes=changes))
+        for kept, gone in _neutral(node, defaults):
+            without = absent.union(operands(gone))
+            result.append(Form(kept, conditions, without, changes=changes))
     return [_merged(form, splits) for form in result]
+
+
+def _varies(node: Node, defaults: Mapping[str, float]) -> bool:
+    return _may_change_nothing(node) or _commutes(node) or any(_neutral(node, defaults))
+
+
+def _pair(node: Node) -> tuple[Template, ...]:
+    """The two operands of a fold of a pair; none if it is something else."""
+    below = node.children[0] if node.op == "compute" else None
+    return below.children if isinstance(below, Node) and below.op == "pair" else ()
+
+
+def _commutes(node: Node) -> bool:
+    sides = _pair(node)
+    same = bool(sides) and show(sides[0]) == show(sides[1])
+    return bool(sides) and node["function"] in COMMUTATIVE and not same
+
+
+def _swapped(node: Node, splits: dict[Template, int]) -> Node:
+    pair = node.children[0]
+    assert isinstance(pair, Node)
+    turned = pair.over(*reversed(pair.children))
+    splits[turned] = splits[pair]
+    result = node.over(turned)
+    splits[result] = splits[node]
+    return result
+
+
+def _neutral(node: Node, defaults: Mapping[str, float]) -> Iterator[tuple[Template, Template]]:
+    """What is left of a fold where the other side is its neutral element, and that side."""
+    sides = _pair(node)
+    if sides and node["function"] in NEUTRAL:
+        value, either = NEUTRAL[node["function"]]
+        for kept, gone in (sides, sides[::-1]) if either else (sides,):
+            if _is_default(gone, value, defaults):
+                yield kept, gone
 
 
 def _merged(form: Form, splits: dict[Template, int]) -> Form:
@@ -147,7 +194,8 @@ def _merged(form: Form, splits: dict[Template, int]) -> Form:
             merged = top.over(below)
             splits[merged] = splits[top]
             same = _changes_nothing(merged, splits)
-            return Form(below if same else merged, form.conditions, form.absent)
+            template = below if same else merged
+            return Form(template, form.conditions, form.absent, changes=form.changes)
     return form
 
 
@@ -221,4 +269,4 @@ def _without_layout(form: Form, splits: dict[Template, int]) -> Form:
     conditions = tuple(
         Unchanged(each.node, renewed.get(id(each.below), each.below)) for each in form.conditions
     )
-    return Form(core, conditions, form.absent, leaves, tuple(root))
+    return Form(core, conditions, form.absent, leaves, tuple(root), form.changes)

@@ -20,7 +20,7 @@ from egglog import (
     var,
 )
 
-from glenside.hw_targets.declare.forms import Form, Unchanged, forms
+from glenside.hw_targets.declare.forms import Form, Unchanged
 from glenside.hw_targets.declare.sizes import HOLDS, Condition, Size
 from glenside.hw_targets.declare.template import Node, Operand, OperandType, Template
 from glenside.language.functions import FUNCTIONS
@@ -36,18 +36,20 @@ class Declared:
 
     unit: str
     operands: Mapping[str, OperandType]
-    template: Template
-    splits: Mapping[Template, int]
     parameters: Sequence[str]
     conditions: Sequence[Condition]
     dtypes: Sequence[str] | None
     defaults: Mapping[str, float]
 
 
-def cases(declared: Declared) -> Iterator[RewriteOrRule]:
-    """One case for each form, and for each kind of dtype where a default has to be spelled."""
-    splits = dict(declared.splits)
-    for form in forms(declared.template, splits, declared.defaults):
+def cases(
+    declared: Declared, forms: Sequence[Form], splits: Mapping[Template, int]
+) -> Iterator[RewriteOrRule]:
+    """One case for each form, and for each kind of dtype where a default has to be spelled.
+
+    :param splits: how many outer axes each part of the forms has.
+    """
+    for form in forms:
         allowed = declared.dtypes
         if all(declared.operands[name].dtype for name in form.absent):
             yield _Case(declared, form, splits).rule(allowed)
