@@ -24,7 +24,6 @@ from egglog import (
     String,
     Vec,
     eq,
-    function,
     i64,
     i64Like,
     ne,

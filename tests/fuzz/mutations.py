@@ -45,13 +45,13 @@ def mutate(data: bytes, others: Sequence[bytes], rng: random.Random) -> tuple[by
     :param others: files of which parts may be spliced in.
     """
     chance = rng.random()
-    if chance < 0.12:
+    if chance < 0.1:
         return _mutate_bytes(data, others, rng)
     model = ModelProto.FromString(data)
     done: list[str] = []
-    if chance < 0.27:
+    if chance < 0.25:
         done.append(_chain(model, ModelProto.FromString(rng.choice(others)), rng))
-    wanted = rng.choice((1, 1, 1, 1, 2, 2, 3, 5))
+    wanted = rng.choice((1, 1, 1, 1, 1, 2, 2, 3, 5))
     for _ in range(10 * wanted):
         if len(done) >= wanted:
             break

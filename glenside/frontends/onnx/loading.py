@@ -69,6 +69,8 @@ def check_text(model: onnx.ModelProto) -> None:
     """Names must be UTF-8; protobuf hands out others as bytes. Raises :class:`ModelError`."""
     graphs = [model.graph]
     names: list[object] = [each.domain for each in model.opset_import]
+    operators: set[str] = set()
+    attributes: set[str] = set()
     nodes = [*model.graph.node, *(node for each in model.functions for node in each.node)]
     for each in model.functions:
         names += [each.name, each.domain, *each.input, *each.output]
@@ -80,13 +82,18 @@ def check_text(model: onnx.ModelProto) -> None:
             nodes += graph.node if graph is not model.graph else ()
             continue
         node = nodes.pop()
+        operators |= {node.op_type, node.domain}
         names += [node.name, node.op_type, node.domain, *node.input, *node.output]
         for attribute in node.attribute:
+            attributes.add(attribute.name)
             names.append(attribute.name)
             if attribute.HasField("g"):
                 graphs.append(attribute.g)
     if not all(isinstance(name, str) for name in names):
         raise ModelError("the model is malformed: a name in it is not text in UTF-8")
+    unprintable = [name for name in (*operators, *attributes) if not name.isprintable()]
+    if unprintable:
+        raise ModelError(f"the model is malformed: {unprintable[0]!r} names no operator")
 
 
 def check_node(node: onnx.NodeProto, shown: str, versions: Mapping[str, int]) -> None:

@@ -360,7 +360,7 @@ class _Nest:
         count = math.prod(extents)
         order = self._reduce_order(child, len(extents))
         lanes = self.lanes(inner)
-        work = anchor.type.size * max(count, 1)
+        work = anchor.type.size * max(count, 1) // 4
         identity = scalars.identity(step, inner)
 
         def element(index: Index, item: Index) -> Expr:
@@ -580,7 +580,6 @@ class _ProductNest(_Nest):
             for k in range(split, len(self.view.axes))
             for loop in _loops(k - split, self.view.axes[k], product.pixels.shape[k])
         ]
-        self.depth_loops.sort(key=lambda loop: -loop.stride)
         self.depth = math.prod(product.pixels.item)
         self.pixel_loops = self._arrange(pixel_loops)
         tile_loop = self.pixel_loops[-1]
@@ -589,6 +588,19 @@ class _ProductNest(_Nest):
         self.dtype = scalars.wide(anchor.dtype)
         self.tile = schedule.product_tile(
             self.machine, self.dtype, self.m, tile_loop.size, self.depth
+        )
+        self.depth_loops.sort(key=lambda loop: (not self._overlaps(loop), -loop.stride))
+
+    def _overlaps(self, loop: _Loop) -> bool:
+        """Whether a depth loop meets elements that other rows of the register tile read.
+
+        Such a loop must not be innermost: LLVM unrolls it and keeps what was read for the next
+        rows, for which there are no registers.
+        """
+        along = self.pixel_loops[-1].stride
+        return any(
+            along == 0 or (d * loop.stride % along == 0 and d * loop.stride // along < 16)
+            for d in range(1, min(loop.size, 16))
         )
 
     def _arrange(self, loops: list[_Loop]) -> list[_Loop]:
@@ -817,7 +829,7 @@ class _ProductNest(_Nest):
             return tirx.IfThenElse(tirx.LT(step, steps - 1), columns(rows), columns(last_rows))
 
         work = self.anchor.type.size * self.depth
-        return _fused(extents, tile, parallel=schedule.is_parallel(work))
+        return _fused(extents, tile, parallel=schedule.is_parallel(work // 16))
 
     def _depth_nest(self, inner: Callable[[Index], Stmt], weights: Any, share: Any) -> Stmt:
         """The depth loops; where weights exceed the cache, fetches of the next tile among them.

@@ -188,18 +188,42 @@ class _Partitioner:
             for child in term.children:
                 users.setdefault(child, []).append(term)
                 left[child] = left.get(child, 0) + 1
+        for term in self.outputs:
+            left[term] = left.get(term, 0) + 1
         wanted = set(self.outputs)
+        products = {
+            term.children[0]
+            for term in order
+            if term.op == "compute" and self._is_product(term)
+        }
+        done: set[Term] = set()  # Terms whose value is known, kept or not.
+
+        def release(child: Term) -> None:
+            left[child] -= 1
+            if left[child]:
+                return
+            if child in products:
+                # A product is contracted, so its operands are needed for as long as it is.
+                for operand in child.children:
+                    release(operand)
+            elif child in values and child not in wanted:
+                if any(user not in done for user in users[child]):
+                    self.folded[child] = values[child]
+                del values[child]
+
         for term in order:
             value = self._fold(term, values, leaves)
             if value is not None:
                 values[term] = value
+                done.add(term)
+            if term in products:
+                if all(u.op == "compute" and u in done for u in users[term]):
+                    done.add(term)
+                continue
             for child in term.children:
-                left[child] -= 1
-                if not left[child] and child not in wanted and child in values:
-                    frontier = any(user not in values for user in users[child])
-                    if frontier:
-                        self.folded[child] = values[child]
-                    del values[child]
+                if child in products and all(user in done for user in users[child]):
+                    done.add(child)
+                release(child)
         for term in wanted & values.keys():
             self.folded[term] = values[term]
         for term, value in self.folded.items():

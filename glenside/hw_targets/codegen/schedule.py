@@ -96,8 +96,9 @@ def parallel_prefix(extents: Sequence[int], enough: int = 16) -> int:
     return len(extents)
 
 
-PARALLEL_WORK = 1 << 14
-"""Kernels that do less than this many element operations run on one thread."""
+PARALLEL_WORK = 1 << 16
+"""Kernels that store less than this many elements, or do as much work, run on one thread: about
+10 microseconds, several times what it takes to wake a worker."""
 
 
 def is_parallel(work: int) -> bool:
