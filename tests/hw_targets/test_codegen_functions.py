@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from codegen_help import TOLERANCE, compare, leaves
 
 from glenside.hw_targets.cpu import compile_terms
 from glenside.language import FUNCTIONS, Term, evaluate
@@ -21,6 +20,7 @@ from glenside.language.builders import (
     where,
 )
 from glenside.language.shape import DTYPES, FLOATS
+from tests.hw_targets.codegen_help import TOLERANCE, compare, leaves
 
 FUNCTION_NAMES = list(FUNCTIONS)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from codegen_help import check, compare, convolution, numpy_convolution, run, weights
 
 from glenside.language import AccessType, evaluate
 from glenside.language.builders import (
@@ -16,6 +15,14 @@ from glenside.language.builders import (
     reshape,
     tensor,
     transpose,
+)
+from tests.hw_targets.codegen_help import (
+    check,
+    compare,
+    convolution,
+    numpy_convolution,
+    run,
+    weights,
 )
 
 
@@ -105,9 +112,7 @@ def test_channel_shuffle_between_grouped_convolutions():
 @pytest.mark.parametrize("packed", ["neither", "left", "right", "both"])
 def test_matrix_product(left, right, batch, packed):
     a, b = tensor("a", left), tensor("b", right)
-    product = compute(
-        "dot", cart_prod(access(a, len(left) - 1), access(b, len(right) - 1), batch)
-    )
+    product = compute("dot", cart_prod(access(a, len(left) - 1), access(b, len(right) - 1), batch))
     values = {"a": weights(*left), "b": weights(*right, seed=1)}
     params = {
         name: values[name]
@@ -170,7 +175,8 @@ def test_a_product_of_one_kernel_structure_is_compiled_once():
         params[f"w{layer}"] = weights(32, 32, 3, 3, seed=layer) / 10
         y = elementwise("relu", convolution(y, tensor(f"w{layer}", (32, 32, 3, 3)), pads=(1,) * 4))
     program = check(y, params, tolerance=1e-3)
-    assert len(program.module.functions) <= 4
+    # First, inner and last layer, and two that write margins.
+    assert len(program.module.functions) <= 5
 
 
 def test_all_products_of_a_cart_prod():

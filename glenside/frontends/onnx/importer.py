@@ -52,6 +52,8 @@ Value = Term | tuple[Term, ...] | Missing | None
 UNEXPECTED = (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
 """What a node that makes no sense may raise where nobody looks for it."""
 
+UNKNOWN = "no meaning is known for this operator"
+
 DEEPEST_CALL = 32
 """Functions that call themselves would never end."""
 
@@ -81,32 +83,41 @@ def import_model(
     opsets = loading.opsets(proto)
     loading.check_text(proto)
     local = functions.local_functions(proto)
-    _refuse_unknown(proto, local, opsets)
+    unknown = _unknown_nodes(proto, local, opsets)
     fixed = {key: np.asarray(value) for key, value in (values or {}).items()}
     shapes = {**(shapes or {}), **{key: value.shape for key, value in fixed.items()}}
-    inputs = loading.input_types(proto.graph, shapes)
-    importer = Importer(proto, opsets, inputs, fixed, fold_limit)
-    importer.walk(proto.graph.node, progress)
-    return importer.finish(name)
+    try:
+        inputs = loading.input_types(proto.graph, shapes)
+        importer = Importer(proto, opsets, inputs, fixed, fold_limit)
+        importer.walk(proto.graph.node, progress)
+        return importer.finish(name, unknown)
+    except UnsupportedOperator:
+        raise
+    except ModelError as problem:
+        if unknown:
+            # Whatever else is wrong, nothing helps while these are there.
+            raise UnsupportedOperator(unknown) from problem
+        raise
 
 
-def _refuse_unknown(
+def _unknown_nodes(
     model: onnx.ModelProto, local: functions.Functions, opsets: Mapping[str, int]
-) -> None:
-    """Reports every node whose operator nobody knows, before anything else is done."""
-    refused: list[Unsupported] = []
+) -> list[Unsupported]:
+    """Every node whose operator nobody knows, those of subgraphs and functions included."""
+    unknown: list[Unsupported] = []
     pending = [model.graph.node, *(each.node for each in model.functions)]
     while pending:
         for proto in pending.pop(0):
             for attribute in proto.attribute:
                 pending.extend(each.node for each in (attribute.g, *attribute.graphs) if each.node)
-            domain = functions.standard(proto.domain)
-            key = domain, proto.op_type
-            if key in LOWERINGS or key in local or host.knows(*key):
-                continue
-            refused.append(_unsupported(proto, opsets, "no meaning is known for this operator"))
-    if refused:
-        raise UnsupportedOperator(refused)
+            if not _known(proto, local):
+                unknown.append(_unsupported(proto, opsets, UNKNOWN))
+    return unknown
+
+
+def _known(proto: onnx.NodeProto, local: functions.Functions) -> bool:
+    key = functions.standard(proto.domain), proto.op_type
+    return key in LOWERINGS or key in local or host.knows(*key)
 
 
 def _unsupported(proto: onnx.NodeProto, opsets: Mapping[str, int], reason: str) -> Unsupported:
@@ -267,6 +278,8 @@ class Importer:
         )
 
     def _meaning(self, proto: onnx.NodeProto) -> Sequence[Any]:
+        if not _known(proto, self._local):
+            raise Refused(UNKNOWN)
         domain = functions.standard(proto.domain)
         if domain not in self.opsets:
             raise ModelError(f"node {node_name(proto)!r}: the model imports no opset of {domain!r}")
@@ -409,12 +422,14 @@ class Importer:
 
     # --- the end --------------------------------------------------------------------------------
 
-    def finish(self, name: str) -> Model:
+    def finish(self, name: str, unknown: Sequence[Unsupported]) -> Model:
         """The model, once every node is lowered; raises :class:`UnsupportedOperator`."""
-        if self._refused:
-            if self._needed:
-                raise NeedsValues(self._refused, frozenset(self._needed))
-            raise UnsupportedOperator(self._refused)
+        # Those in branches that were not taken or functions not called have not been met.
+        refused = list(dict.fromkeys([*self._refused, *unknown]))
+        if refused:
+            if self._needed and not unknown:
+                raise NeedsValues(refused, frozenset(self._needed))
+            raise UnsupportedOperator(refused)
         if self._folding.kept:
             kept = ", ".join(self._folding.kept)
             LOGGER.info("constants that stay terms, being too large to fold: %s", kept)
