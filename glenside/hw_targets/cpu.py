@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -90,7 +89,9 @@ def compile_terms(
         if progress:
             progress("lower", done, len(cut.steps))
         if isinstance(step, Kernel | Fill):
-            launches = builder.build(step) if isinstance(step, Kernel) else [builder.fill(step)]
+            launches = (
+                builder.build(step, done) if isinstance(step, Kernel) else [builder.fill(step)]
+            )
             for each in launches:
                 arguments = [[a.buffer, a.base, a.extent] for a in each.arguments]
                 steps.append(KernelCall(library.add(each.function), arguments))
@@ -244,9 +245,9 @@ def _assign(plan: Plan, wanted: Sequence[tuple[int, int, Sequence[int]]]) -> int
 
 
 def _writable(array: Array) -> Array:
-    """The array itself where it may be handed to a kernel, else a copy (DLPack wants it writable)."""
+    """The array itself, or a copy where DLPack would not take it (it wants writable memory)."""
     aligned = array.ctypes.data % array.dtype.itemsize == 0
     return array if array.flags.writeable and aligned else array.copy()
 
 
-__all__ = ["Executable", "compile_terms", "load", "math"]
+__all__ = ["Executable", "compile_terms", "load"]

@@ -11,12 +11,11 @@ from glenside.language.term import Term
 from glenside.language.units import Unit, register_unit
 
 
-def convolution(x: Term, w: Term, stride: tuple[int, int]) -> Term:
+def convolution(unit: str, x: Term, w: Term, stride: tuple[int, int]) -> Term:
     """``x`` (N C H W) with ``w`` (O C kh kw), nothing padded: (N O h w), all axes outer."""
     if x.type.rank != 4 or w.type.rank != 4 or x.shape[1] != w.shape[1]:
         raise ShapeError(
-            f"a convolution takes data (N C H W) and filters (O C kh kw), "
-            f"got {x.shape} and {w.shape}"
+            f"{unit} takes data (N C H W) and filters (O C kh kw), got {x.shape} and {w.shape}"
         )
     looks = builders.windows(builders.access(x, 1), w.shape[1:], (1, *stride))
     product = builders.cart_prod(builders.access(w, 1), builders.squeeze(looks, 1))
@@ -34,7 +33,7 @@ def _conv2d(parameters: Shape, operands: tuple[Term, ...]) -> Term:
     if x.type.rank != 4:
         raise ShapeError(f"hlscnn-conv2d takes data (N C H W), got {x.type}")
     padded = builders.pad(builders.pad(x, 2, top, bottom), 3, left, right)
-    return convolution(padded, w, (sh, sw))
+    return convolution("hlscnn-conv2d", padded, w, (sh, sw))
 
 
 CONV2D = register_unit(Unit("hlscnn-conv2d", _conv2d))

@@ -38,7 +38,7 @@ def _unit(layout: str, im2col: bool) -> Unit:
                 f"{name}: {rows} must divide the {channels} channels, "
                 f"{columns} the {filters} filters"
             )
-        result = convolution(x, w, (sh, sw))
+        result = convolution(name, x, w, (sh, sw))
         return builders.transpose(result, (0, 2, 3, 1)) if layout == "nhwc" else result
 
     return register_unit(Unit(name, meaning))

@@ -27,7 +27,7 @@ from glenside.errors import (
 )
 from glenside.frontends.onnx import import_model
 from glenside.frontends.onnx.loading import input_types
-from glenside.language import AccessType, Model, evaluate
+from glenside.language import AccessType, Model, evaluate, trace
 
 Array = np.ndarray[Any, Any]
 
@@ -48,6 +48,7 @@ ALONE = "answered alone"  # onnxruntime refuses the model, or crashes.
 INVALID = "answered alone, invalid"  # Moreover onnx.checker says that the model is not valid.
 LARGE = "too large to run"
 UNDEFINED = "undefined"  # Answers differ in what ONNX does not define.
+UNLIKE = "unlike the reference"  # onnxruntime refuses; the reference, which has gaps, differs.
 # How it may not.
 WRONG = "WRONG"
 RAISED = "RAISED"
@@ -94,7 +95,7 @@ def judge(
         return Outcome(RAISED, f"{type(problem).__name__}: {problem} {_where(problem)}")
     if isinstance(answer, Outcome):
         return answer
-    inputs, got = answer
+    model, inputs, got = answer
     note(Outcome(ALONE, "onnxruntime crashes"))
     wanted = _onnxruntime(data, inputs)
     if isinstance(wanted, str):
@@ -108,7 +109,10 @@ def judge(
         difference = _difference(got, reference)
         if not difference:
             return Outcome(AGREES, f"as the reference, onnxruntime refuses: {wanted}")
-        return Outcome(WRONG, f"the reference differs, onnxruntime refuses: {difference}")
+        why = _unspecified(data, inputs) or _undefined(model, {**inputs, **model.params})
+        if why:
+            return Outcome(UNDEFINED, f"{why}: {difference}")
+        return Outcome(UNLIKE, f"{difference} | onnxruntime: {wanted}")
     difference = _difference(got, wanted)
     if not difference:
         return Outcome(AGREES)
@@ -119,8 +123,9 @@ def judge(
         if not _difference(got, reference):
             return Outcome(AGREES, f"as the reference, not as onnxruntime: {difference}")
         if not _difference(wanted, reference):
-            return Outcome(WRONG, f"onnxruntime and the reference agree: {difference}")
-    return differs
+            differs = Outcome(WRONG, f"onnxruntime and the reference agree: {difference}")
+    why = _unspecified(data, inputs) or _undefined(model, {**inputs, **model.params})
+    return Outcome(UNDEFINED, f"{why}: {difference}") if why else differs
 
 
 def _ran(problem: BaseException) -> bool:
@@ -146,7 +151,7 @@ def _where(problem: BaseException) -> str:
 
 def _answer(
     path: Path, data: bytes, rng: random.Random, compiled: bool
-) -> tuple[dict[str, Array], list[Array]] | Outcome:
+) -> tuple[Model, dict[str, Array], list[Array]] | Outcome:
     shapes = _open_shapes(data, rng)
     model = import_model(path, shapes=shapes)
     reason = _too_large(model)
@@ -161,7 +166,7 @@ def _answer(
         difference = _difference(program.run(inputs), got)
         if difference:
             return Outcome(WRONG, f"once compiled: {difference}")
-    return inputs, got
+    return model, inputs, got
 
 
 def _open_shapes(data: bytes, rng: random.Random) -> dict[str, tuple[int, ...]] | None:
@@ -206,16 +211,16 @@ def random_values(types: Mapping[str, AccessType], rng: random.Random) -> dict[s
     values = {}
     for name, kind in types.items():
         if kind.dtype == "bool":
-            value = draw.integers(0, 2, kind.shape).astype("bool")
+            value = np.asarray(draw.integers(0, 2, kind.shape)).astype("bool")
         elif kind.dtype.startswith("float"):
-            value = draw.standard_normal(kind.shape)
+            value = np.asarray(draw.standard_normal(kind.shape))
             if rng.random() < 0.3:
                 value = np.round(2 * value) / 2
-            value = value.astype(kind.dtype)
+            value = np.asarray(value, kind.dtype)
         else:
             least, most = rng.choice(((0, 1), (0, 1), (-1, 2), (0, 5), (-4, 6)))
             least = max(least, 0) if kind.dtype.startswith("u") else least
-            value = draw.integers(least, most + 1, kind.shape).astype(kind.dtype)
+            value = np.asarray(draw.integers(least, most + 1, kind.shape)).astype(kind.dtype)
             if value.size and rng.random() < 0.05:
                 limits = np.iinfo(kind.dtype)
                 value.reshape(-1)[draw.integers(value.size)] = rng.choice((limits.min, limits.max))
@@ -307,6 +312,43 @@ def _close(mine: Array, other: Array) -> bool:
     scale = np.abs(b[finite]).max(initial=0.0)
     worst = np.abs(a[finite] - b[finite]).max(initial=0.0)
     return bool(worst <= RTOL[mine.dtype.name] * max(scale, 1e-3))
+
+
+def _unspecified(data: bytes, inputs: Mapping[str, Array]) -> str:
+    """What the file asks for that ONNX does not say the meaning of; empty if nothing."""
+    for node in onnx.ModelProto.FromString(data).graph.node:
+        given = {each.name: each for each in node.attribute}
+        if "softcap" in given and given["softcap"].f < 0:
+            return "a negative softcap"
+        if node.op_type in ("LSTM", "GRU", "RNN") and len(node.input) > 4:
+            lengths = inputs.get(node.input[4])
+            if lengths is not None and (lengths < 1).any():
+                return "sequences without an element"
+    return ""
+
+
+def _undefined(model: Model, env: Mapping[str, Array]) -> str:
+    """What a program meets that ONNX does not define, so that answers may differ; empty if nothing.
+
+    Which of two operands a maximum takes when one is not a number, what becomes of a number that
+    the integers converted to cannot hold, what dividing an integer by zero gives.
+    """
+    values: dict[Any, Array] = {}
+    for term, value in trace(model.roots, env):
+        values[term] = value
+        if value.dtype.kind == "f" and np.isnan(value).any():
+            return "not a number"
+        operands = [values[child] for child in term.children if child in values]
+        if term.op == "cast" and value.dtype.kind in "iu" and operands[0].dtype.kind == "f":
+            limits = np.iinfo(value.dtype)
+            whole = np.trunc(operands[0].astype("float64"))
+            if not ((whole >= limits.min) & (whole <= limits.max)).all():
+                return "a number that integers cannot hold"
+        if term.op == "compute" and value.dtype.kind in "iu":
+            split, function = term.children[0].type.split, term["function"]
+            if function in ("div", "mod", "fmod") and (operands[0].take(1, split) == 0).any():
+                return "division of an integer by zero"
+    return ""
 
 
 def _some(array: Array) -> str:

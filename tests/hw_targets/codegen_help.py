@@ -60,7 +60,7 @@ def numpy_convolution(
 ) -> np.ndarray:
     """The same said plainly: for each kernel position, a product over channels."""
     padded = np.pad(x, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])))
-    n, c, height, width = padded.shape
+    n, _, height, width = padded.shape
     o, per_group, kh, kw = w.shape
     oh = (height - (kh - 1) * dilation[0] - 1) // stride[0] + 1
     ow = (width - (kw - 1) * dilation[1] - 1) // stride[1] + 1

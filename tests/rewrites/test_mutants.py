@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from egglog import RewriteOrRule, String, Vec, eq, i64, ne, rule, union, var, vars_
@@ -23,7 +22,7 @@ from glenside.rewrites.known_zeros import known_zero, known_zeros
 from glenside.rewrites.soundness import Counterexample, NeverFired, check_fires, check_sound
 from glenside.rewrites.types import typed
 from glenside.rewrites.vocabulary import NO_DTYPE, Access, ints, lengths
-from tests.rewrites.instances import Draw, dots, dtypes, leaf, tensors
+from tests.rewrites.instances import Draw, dtypes, leaf
 from tests.strategies import shapes
 
 Cases = Callable[[], Iterator[RewriteOrRule]]
@@ -176,8 +175,8 @@ def broadcast_sums(draw: Draw) -> Term:
 def add_to_bias_add() -> Iterator[RewriteOrRule]:
     """The matrix may be the one that is broadcast: (2 1) and a bias of 3."""
     bias = b.unsqueeze(0).broadcast(v)
-    yield rule(eq(whole).to(biased(x.broadcast(v), bias, 2))).then(
-        union(whole).with_(biased(x, b.unsqueeze(0).broadcast(x.outer), 2))
+    yield rule(eq(whole).to(biased(x.broadcast(v), bias, 2)), eq(t).to(x.outer)).then(
+        union(whole).with_(biased(x, b.unsqueeze(0).broadcast(t), 2))
     )
 
 
@@ -219,9 +218,10 @@ def zeros_through_clip() -> Iterator[RewriteOrRule]:
 
 @st.composite
 def pools(draw: Draw) -> Term:
-    name = draw(st.sampled_from(("data", "x")))
-    image = leaf((1,), (draw(st.integers(2, 4)),), "int32", name)
-    return builders.compute("max", builders.windows(image, (2,), (1,)))
+    length = draw(st.integers(2, 4))
+    images = [leaf((1,), (length,), "int32", name) for name in ("data", "x")]
+    pooled = [builders.compute("max", builders.windows(each, (2,), (1,))) for each in images]
+    return builders.elementwise("add", *pooled)
 
 
 @mutant("max-pool", pools())
@@ -247,7 +247,16 @@ def concat_out_of_cart_left() -> Iterator[RewriteOrRule]:
     )
 
 
-@mutant("step")
+@st.composite
+def slices_of_slices(draw: Draw) -> Term:
+    result = builders.tensor("x", (12,), "int32")
+    for _ in range(2):
+        low = draw(st.integers(0, 2))
+        result = builders.slice_(result, 0, min(low, result.shape[0]), result.shape[0], 2)
+    return result
+
+
+@mutant("step", slices_of_slices())
 def merge_slices() -> Iterator[RewriteOrRule]:
     """Steps are added up, not multiplied."""
     first, last, step, again = vars_("first last step again", i64)
@@ -260,18 +269,28 @@ def merge_slices() -> Iterator[RewriteOrRule]:
     )
 
 
-@mutant("cut-points")
+@st.composite
+def items_cut_anywhere(draw: Draw) -> Term:
+    sides = []
+    for outer, name in ((2, "a"), (3, "b")):
+        cut = draw(st.integers(1, 3))
+        parts = [leaf((outer,), (n,), "int32", f"{name}{n}") for n in (cut, 4 - cut)]
+        sides.append(builders.concat(1, *parts))
+    return builders.cart_prod(*sides)
+
+
+@mutant("cut-points", items_cut_anywhere())
 def concat_out_of_cart_item() -> Iterator[RewriteOrRule]:
     """The operands may be cut at different points."""
     z = var("z", Access)
+    at = var("at", i64)
     pattern = x.concat(y, a).cart_prod(w.concat(z, n), 0)
     yield rule(
         eq(whole).to(pattern),
         a >= x.outer.length(),
         eq(a - x.outer.length()).to(n - w.outer.length()),
-    ).then(
-        union(whole).with_(x.cart_prod(w, 0).concat(y.cart_prod(z, 0), a + w.outer.length() + 1))
-    )
+        eq(at).to(a + w.outer.length() + 1),
+    ).then(union(whole).with_(x.cart_prod(w, 0).concat(y.cart_prod(z, 0), at)))
 
 
 @pytest.mark.parametrize("name", MUTANTS)
@@ -301,7 +320,6 @@ def swapped_guard() -> Rule:
             root(x),
             eq(n).to(lengths(x)[0]),
             ne(n).to(i64(0)),
-            eq(next_above).to(next_above),
             next_above <= limit,
         ).then(union(x).with_(x.pad("zero", 0, 0, i64(limit) - n, 0).slice(0, 0, n, 1))),
     )
@@ -315,17 +333,15 @@ def test_a_rule_that_misses_what_it_should_find_is_noticed() -> None:
     check_fires(right, short())
 
 
-def test_programs_are_such_that_the_rules_that_ship_pass(subtests: Any = None) -> None:
+def test_on_the_same_programs_the_rules_that_ship_pass() -> None:
     shipped: list[tuple[str, st.SearchStrategy[Term] | None]] = [
         ("slice-out-of-dot-zero", dots_over_padding()),
         ("reassociate-max(3,2)", maxima_of_rows()),
         ("flex-linear", linear_layers()),
         ("bias-out-of-reshape", reshaped_layers()),
         ("concat-out-of-dot-item", None),
+        ("merge-slices", slices_of_slices()),
+        ("systolic-conv2d-im2col-nchw(1,1)", convolutions(product_only=True)),
     ]
     for name, programs in shipped:
         check_fires(rule_named(name), programs)
-
-
-def test_the_helpers_make_what_they_say() -> None:
-    assert dots(tensors()) is not None

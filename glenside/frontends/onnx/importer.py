@@ -23,6 +23,7 @@ from glenside.frontends.onnx.node import (
     Node,
     Refused,
     Result,
+    dtype_name,
     node_name,
 )
 from glenside.frontends.onnx.tensors import NARROW, WIDENING, dense, to_array
@@ -56,6 +57,9 @@ UNKNOWN = "no meaning is known for this operator"
 
 DEEPEST_CALL = 32
 """Functions that call themselves would never end."""
+
+MOST_INLINED = 50_000
+"""Nodes inside functions and unrolled loops: some lines of a file can stand for billions."""
 
 FOLD_LIMIT = 16 * 2**20
 """Bytes up to which a constant is computed while importing, where its operands are smaller."""
@@ -117,7 +121,7 @@ def _unknown_nodes(
 
 def _known(proto: onnx.NodeProto, local: functions.Functions) -> bool:
     key = functions.standard(proto.domain), proto.op_type
-    return key in LOWERINGS or key in local or host.knows(*key)
+    return bool(proto.op_type) and (key in LOWERINGS or key in local or host.knows(*key))
 
 
 def _unsupported(proto: onnx.NodeProto, opsets: Mapping[str, int], reason: str) -> Unsupported:
@@ -149,6 +153,11 @@ class Importer:
         self._inner_names: dict[Term, str] = {}
         self._local = functions.local_functions(proto)
         self._calls: list[str] = []
+        self._inlined = 0
+        self._declared = {
+            each.name: each.type
+            for each in (*proto.graph.value_info, *proto.graph.input, *proto.graph.output)
+        }
         self._taken = set(inputs)
         self._narrow: dict[Term, str] = {}
         self._varying: dict[Term, bool] = {}
@@ -199,12 +208,34 @@ class Importer:
     def _define(self, name: str, term: Value) -> None:
         if name in self._scopes[-1]:
             raise ModelError(f"value {name!r} is made more than once")
+        if isinstance(term, Term) and len(self._scopes) == 1 and not self._calls:
+            self._check_declared(name, term)
         self._scopes[-1][name] = term
         if isinstance(term, Term):
             if self._calls:
                 self._inner_names.setdefault(term, "/".join((*self._calls, name)))
             else:
                 self._names.setdefault(term, name)
+
+    def _check_declared(self, name: str, term: Term) -> None:
+        """Holds the type of a value against what the graph says of it, where it does."""
+        declared = self._declared.get(name)
+        if declared is None or declared.WhichOneof("value") is None:
+            return
+        element = declared.tensor_type.elem_type
+        if not declared.HasField("tensor_type"):
+            kind = str(declared.WhichOneof("value")).removesuffix("_type")
+        elif name in self._arrays and not _is_of_shape(declared, term):
+            raise ModelError(f"value {name!r} has shape {term.shape}, its declaration another")
+        elif not element or NARROW.get(element) == term.dtype and term in self._narrow:
+            return
+        else:
+            try:
+                kind = dtype_name(element)
+            except Refused:
+                kind = f"of element type {element}"
+        if kind != term.dtype:
+            raise ModelError(f"value {name!r} is declared as {kind}, it is {term.dtype}")
 
     def known(self, term: Term) -> Array | None:
         """The array of a term whose value is known while importing."""
@@ -243,6 +274,13 @@ class Importer:
 
     def _lower(self, proto: onnx.NodeProto) -> None:
         results: Sequence[Any]
+        if self._calls or len(self._scopes) > 1:
+            self._inlined += 1
+            if self._inlined > MOST_INLINED:
+                raise ModelError(
+                    f"node {node_name(proto)!r}: the functions and loops of the model come to more "
+                    f"than {MOST_INLINED} nodes"
+                )
         if any(self._look_up(name) is MISSING for name in proto.input):
             # Made by a refused node, which is reported already.
             results = [MISSING] * len(proto.output)
@@ -296,7 +334,11 @@ class Importer:
                 results = self._expand(self._local[domain, proto.op_type], node)
                 self._check_outputs(node, results)
                 return results
-            return self._native(node, lowering)
+            results = self._native(node, lowering)
+            if not stored:
+                # Later than the lowering, which says better what is wrong.
+                functions.check_types(node, results)
+            return results
         except ShapeError as problem:
             raise ModelError(f"{node}: {problem}") from problem
         except GlensideError:
@@ -439,6 +481,8 @@ class Importer:
             if not isinstance(term, Term):
                 kind = "a sequence: only tensors are supported" if term else "without a value"
                 raise ModelError(f"output {output.name!r} is {kind}")
+            if output.name in outputs:
+                raise ModelError(f"output {output.name!r} is listed more than once")
             outputs[output.name] = term
         used = {term["name"] for term in topological_order(outputs.values()) if term.op == "tensor"}
         return Model(
@@ -449,6 +493,16 @@ class Importer:
             names={**self._inner_names, **self._names},
             operators=self._counts,
         )
+
+
+def _is_of_shape(declared: onnx.TypeProto, term: Term) -> bool:
+    """Whether a declaration agrees with a shape, where it says something; 0 is often unknown."""
+    if not declared.tensor_type.HasField("shape"):
+        return True
+    dims = declared.tensor_type.shape.dim
+    return len(dims) == term.type.rank and all(
+        dim.dim_value in (0, length) for dim, length in zip(dims, term.shape, strict=True)
+    )
 
 
 def _malformed(proto: onnx.NodeProto, problem: Exception) -> ModelError:

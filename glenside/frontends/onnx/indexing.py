@@ -46,10 +46,23 @@ def check_indices(node: Node, indices: Term) -> None:
         raise node.error(f"indices must be integers, got {indices.dtype}")
 
 
+OUTSIDE = -(2**40)
+"""Stands for an index that is out of range: far from all places, whatever it is scaled by."""
+
+
 def from_front(indices: Term, length: int) -> Term:
-    """Indices as int64, negative ones counted from the end made positive."""
+    """Indices as int64, negative ones counted from the end made positive.
+
+    Those out of range become :data:`OUTSIDE`: as they are, they might count as another place.
+    """
     wide = builders.cast(indices, "int64")
-    return select(elementwise("less", wide, like(wide, 0)), add(wide, length), wide)
+    found = select(elementwise("less", wide, like(wide, 0)), add(wide, length), wide)
+    inside = elementwise(
+        "and",
+        elementwise("greater_equal", found, like(found, 0)),
+        elementwise("less", found, like(found, length)),
+    )
+    return select(inside, found, OUTSIDE)
 
 
 def steps(shape: Sequence[int]) -> list[int]:
@@ -74,6 +87,13 @@ def gather_elements(node: Node, x: Term, indices: Term, axis: int) -> Term:
     return builders.gather(reshape(x, (x.type.size,)), places, 0)
 
 
+def _check_reach(node: Node, x: Term, indices: Term, axis: int) -> None:
+    """Along other axes, indices pair with positions of the data: there must be enough of them."""
+    pairs = enumerate(zip(indices.shape, x.shape, strict=True))
+    if indices.type.size and any(n > m for i, (n, m) in pairs if i != axis):
+        raise node.error(f"indices {indices.shape} reach over data {x.shape}")
+
+
 @operator("GatherElements")
 def _gather_elements(node: Node) -> Term:
     x, indices = node[0], node[1]
@@ -81,6 +101,7 @@ def _gather_elements(node: Node) -> Term:
     check_indices(node, indices)
     if indices.type.rank != x.type.rank:
         raise node.error(f"data {x.shape} and indices {indices.shape} must have the same rank")
+    _check_reach(node, x, indices, axis)
     return gather_elements(node, x, indices, axis)
 
 
@@ -253,6 +274,7 @@ def _scatter_elements(node: Node) -> Term:
     check_indices(node, indices)
     if indices.shape != updates.shape or indices.type.rank != x.type.rank:
         raise node.error(f"indices {indices.shape} and updates {updates.shape} do not fit")
+    _check_reach(node, x, indices, axis)
     along = mul(from_front(indices, x.shape[axis]), steps(x.shape)[axis])
     places = add(along, places_but(node, x.shape, indices.shape, axis))
     flat = (indices.type.size,)

@@ -227,7 +227,9 @@ class Executable:
                 if slot.offset is None and slot.fill is None:
                     file.write(b"\0" * (-file.tell() % _ALIGN))
                     slot.parameter = file.tell()
-                    file.write(memoryview(np.ascontiguousarray(self._arrays[number]).view(np.uint8)))
+                    file.write(
+                        memoryview(np.ascontiguousarray(self._arrays[number]).view(np.uint8))
+                    )
             file.write(b"\0" * _ALIGN)
         (target / PLAN).write_text(self.plan.to_json())
         self._save_library(target / LIBRARY)

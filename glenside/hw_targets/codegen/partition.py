@@ -24,7 +24,6 @@ from glenside.errors import InputError
 from glenside.hw_targets.codegen.layout import (
     Margin,
     View,
-    axis_size,
     compose_inverse,
     in_order,
     normal,
@@ -35,12 +34,12 @@ from glenside.hw_targets.codegen.lower import MOVES, is_tuple_only, move_view
 from glenside.language import builders, evaluate
 from glenside.language.functions import FUNCTIONS
 from glenside.language.operators import fill_value
-from glenside.language.shape import AccessType
+from glenside.language.shape import FLOATS, AccessType
 from glenside.language.term import Term, map_terms, rebuild, topological_order
 
 Array = np.ndarray[Any, Any]
 
-_PLAIN = frozenset("access transpose squeeze unsqueeze flatten reshape".split())
+_PLAIN = frozenset(["access", "transpose", "squeeze", "unsqueeze", "flatten", "reshape"])
 """Moves that are bijections of the elements."""
 _STEPS = frozenset(("call", "blocked", "host_op"))
 """Operators that Python executes."""
@@ -51,6 +50,7 @@ _MIN_LANES = 8
 """A product needs at least this many results along its vector side to be blocked as a GEMM;"""
 _MIN_FIXED = 3
 """or this many where that side is a parameter, which is packed once."""
+_LONG = 16
 _FOLD_FREELY = 1 << 16
 _PAGE, _SKEW = 256, 16
 """Elements: rows of a multiple of the first are set apart by the second."""
@@ -125,6 +125,8 @@ class Partition:
     steps: list[Kernel | PythonStep | Fill] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
     stored: dict[Term, Stored] = field(default_factory=dict)
+    since: dict[Term, int] = field(default_factory=dict)
+    """How many steps there were when a value got its place: earlier steps compute it themselves."""
     constants: dict[Term, Any] = field(default_factory=dict)
     arrays: dict[int, Array] = field(default_factory=dict)
     weights: dict[Term, Array] = field(default_factory=dict)
@@ -192,9 +194,7 @@ class _Partitioner:
             left[term] = left.get(term, 0) + 1
         wanted = set(self.outputs)
         products = {
-            term.children[0]
-            for term in order
-            if term.op == "compute" and self._is_product(term)
+            term.children[0] for term in order if term.op == "compute" and self._is_product(term)
         }
         done: set[Term] = set()  # Terms whose value is known, kept or not.
 
@@ -249,9 +249,7 @@ class _Partitioner:
                 order.append(term)
         return order
 
-    def _fold(
-        self, term: Term, values: dict[Term, Array], leaves: dict[Term, int]
-    ) -> Array | None:
+    def _fold(self, term: Term, values: dict[Term, Array], leaves: dict[Term, int]) -> Array | None:
         if term.op == "tensor":
             name = term["name"]
             if name in self.params:
@@ -294,9 +292,7 @@ class _Partitioner:
         left = builders.access(builders.tensor("a", x.shape, x.dtype), x.type.split)
         right = builders.access(builders.tensor("b", y.shape, y.dtype), y.type.split)
         product = builders.cart_prod(left, right, term.children[0]["batch"])
-        return evaluate(
-            [builders.compute("dot", product, term["accumulate"])], {"a": a, "b": b}
-        )[0]
+        return evaluate([builders.compute("dot", product, term["accumulate"])], {"a": a, "b": b})[0]
 
     # --- what is materialised -------------------------------------------------------------------
 
@@ -312,12 +308,9 @@ class _Partitioner:
             depth[term] = 1 + max((depth[c] for c in below), default=0)
             nodes[term] = 1 + sum(nodes[c] for c in below)
             computes = _computes(term)
-            if term not in self.kept and (
-                (computes and (depth[term] > _MAX_DEPTH or nodes[term] > _MAX_NODES))
-                or depth[term] > 4 * _MAX_DEPTH
-            ):
-                if term.op not in ("pair", "cart_prod"):
-                    self.kept.add(term)
+            long = computes and (depth[term] > _MAX_DEPTH or nodes[term] > _MAX_NODES)
+            if (long or depth[term] > 4 * _MAX_DEPTH) and term.op not in ("pair", "cart_prod"):
+                self.kept.add(term)
         self._spread_roots(decide=False)
 
     def _spread_roots(self, decide: bool) -> None:
@@ -340,7 +333,7 @@ class _Partitioner:
                 if child in self.folded:
                     continue
                 self.roots[child] |= roots
-                if again:
+                if again or (term.op == "pad" and child.dtype not in FLOATS):
                     repeated.add(child)
                 if seen or term.op in _STEPS:
                     self.observed.add(child)
@@ -556,9 +549,7 @@ class _Partitioner:
         for axis, (before, after) in wanted.items():
             old = merged.get(axis, (0, 0))
             merged[axis] = max(old[0], before), max(old[1], after)
-        size = math.prod(
-            n + sum(merged.get(axis, (0, 0))) for axis, n in enumerate(term.shape)
-        )
+        size = math.prod(n + sum(merged.get(axis, (0, 0))) for axis, n in enumerate(term.shape))
         if size <= max(4 * term.type.size, 1 << 14):
             self.room[term] = fill, merged
 
@@ -606,17 +597,19 @@ class _Partitioner:
         A reshape that no strided view expresses repeats the whole index once an axis, so a chain
         of them would grow the index exponentially.
         """
+        anchor = self.pulled[top][0] if top in self.pulled else None
+        above: set[Term] = {anchor} if anchor is not None else set()
         views: dict[Term, View | None] = {}
         divided: dict[Term, int] = {}
         for each in self.region(top):
-            if each is top:
+            if each is top or each is anchor:
+                continue
+            if any(child in above for child in each.children):
+                above.add(each)  # Its index only leads to the accumulator.
                 continue
             if self._leaf(each):
                 stored = self.result.stored.get(each)
-                views[each] = None if stored is None else stored.view
-                # Folded constants and reductions inside the kernel are plain until they are placed.
-                if stored is None and each not in self.inside:
-                    views[each] = row_major(each.shape)
+                views[each] = row_major(each.shape) if stored is None else stored.view
                 continue
             below = [divided.get(child, 0) for child in each.children]
             divided[each] = max(below, default=0)
@@ -651,6 +644,7 @@ class _Partitioner:
         if not math.prod(anchor.shape[:batch]) * depth:
             return None
         self._make_view(pixels)
+        self._bring_depth_inside(pixels)
         if self._descend(pixels, MOVES)[0] in self.result.constants:
             return None
         return Product(vector, pixels, first, batch)
@@ -670,9 +664,41 @@ class _Partitioner:
                 self._copy(each)
         assert self._view_of(term) is not None
 
-    def _copy(self, term: Term) -> None:
-        """A kernel that materialises a lazy term."""
-        order = self._order_like(term, None)
+    def _bring_depth_inside(self, pixels: Term) -> None:
+        """Copies a streamed operand whose long reduced axis is not the innermost in memory.
+
+        A product walks along that axis; channels-first input of many channels would touch another
+        page at every step. What is copied is the value before windows multiply it.
+        """
+        view = self._view_of(pixels)
+        assert view is not None
+        item = [atom for axis in view.axes[pixels.type.split :] for atom in axis]
+        longest = max(item, default=(1, 1))
+        if longest[0] < _LONG or longest[1] == 1 or min(s for _, s in item) == 0:
+            return
+        leaf, chain = self._descend(pixels, MOVES)
+        source = leaf
+        for term in chain:
+            if term.op in ("windows", "broadcast"):
+                break
+            source = term
+        if source is leaf:
+            return
+        inner = self._view_of(source)
+        assert inner is not None
+        # The axis that holds the long one, innermost; the others as they lie.
+        last = [k for k, axis in enumerate(inner.axes) if any(s == longest[1] for _, s in axis)]
+        if len(last) != 1 or source.type.size < _LONG * _LONG:
+            return
+        rest = [k for k in range(len(inner.axes)) if k not in last]
+        rest.sort(key=lambda k: -_inner_stride(inner.axes[k]))
+        self._copy(source, [*rest, *last])
+
+    def _copy(self, term: Term, order: list[int] | None = None) -> None:
+        """A kernel that materialises a lazy term, with its axes in the order given."""
+        self._limit_reindexing(term)
+        if order is None:
+            order = self._order_like(term, None)
         self.kept.add(term)
         self._store(term, order)
         if term.type.size:
@@ -690,17 +716,18 @@ class _Partitioner:
         """Makes ``term`` something that NumPy can view: stored, or a view of what is stored."""
         view = self._view_of(term)
         if view is None:
-            self._make_view_or_copy(term)
+            self._copy(term)
             view = self._view_of(term)
         assert view is not None
         leaf, _ = self._descend(term, MOVES)
         if term not in self.result.stored:
             base = self.result.stored[leaf]
-            self.result.stored[term] = Stored(base.buffer, base.base, view)
+            self._put(term, Stored(base.buffer, base.base, view))
         return term
 
-    def _make_view_or_copy(self, term: Term) -> None:
-        self._copy(term)
+    def _put(self, term: Term, stored: Stored) -> None:
+        self.result.stored[term] = stored
+        self.result.since[term] = len(self.result.steps)
 
     def _store_constant(self, term: Term) -> None:
         array = self.folded[term]
@@ -733,12 +760,12 @@ class _Partitioner:
             into = _slice_of(self.result.stored[whole], whole["axis"], at, part_view.shape)
             view = compose_inverse(part_view, term.shape, into.view)
             assert view is not None
-            self.result.stored[term] = Stored(into.buffer, into.base, view)
+            self._put(term, Stored(into.buffer, into.base, view))
             return
         fill, wanted = self.room.get(term, (0, {}))
         view = _storage(term.shape, over, space, order, wanted, fill)
         number = self._buffer(_occupied(view), term.dtype)
-        self.result.stored[term] = Stored(number, 0, view)
+        self._put(term, Stored(number, 0, view))
         if any(view.margins):
             self.result.steps.append(Fill(number, view))
 
@@ -957,9 +984,7 @@ def _storage(
         if atoms is None or (k in wanted and len(atoms) > 1 and axis):
             atoms = axis
         for j, (size, stride) in enumerate(atoms):
-            owner = next(
-                (a for a, low in enumerate(bounds) if low <= stride < low * space[a]), 0
-            )
+            owner = next((a for a, low in enumerate(bounds) if low <= stride < low * space[a]), 0)
             pieces.append(((position.get(owner, 0), -stride), k, j, size))
     strides: dict[tuple[int, int], tuple[int, int]] = {}
     step = offset = 0
@@ -976,9 +1001,7 @@ def _storage(
         if step % _PAGE == 0 and step == size and len(pieces) > 1:
             # Rows a multiple of a page apart would all fall into the same sets of the cache.
             step += _SKEW
-    axes = tuple(
-        normal(tuple(strides[k, j] for j in range(parts[k]))) for k in range(len(shape))
-    )
+    axes = tuple(normal(tuple(strides[k, j] for j in range(parts[k]))) for k in range(len(shape)))
     return View(offset, axes, tuple(margins), fill)
 
 
@@ -1004,4 +1027,13 @@ def _slice_of(whole: Stored, axis: int, at: int, shape: tuple[int, ...]) -> Stor
     return Stored(whole.buffer, whole.base + at * step, view)
 
 
-__all__ = ["Fill", "Kernel", "Partition", "Product", "PythonStep", "Stored", "in_order", "partition"]
+__all__ = [
+    "Fill",
+    "Kernel",
+    "Partition",
+    "Product",
+    "PythonStep",
+    "Stored",
+    "in_order",
+    "partition",
+]
