@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from glenside.errors import TargetError
 from glenside.hw_targets.codegen import launch
 from glenside.hw_targets.codegen.launch import KernelCall, Place, Plan, PythonCall, Slot
 from glenside.hw_targets.codegen.layout import View
 from glenside.language.shape import AccessType
-from glenside.language.term import Term
+from glenside.language.term import Term, topological_order
 from glenside.language.units import find_unit
 
 Array = np.ndarray[Any, Any]
@@ -20,6 +21,8 @@ Progress = Callable[[str, int, int], None]
 """Called with (phase, steps done, steps in all)."""
 
 _ALIGN = 64
+_MOST_ELEMENTS = 2**31 - 1
+"""Kernels index with 32 bits."""
 
 
 class Executable(launch.Executable):
@@ -70,7 +73,9 @@ def compile_terms(
     :param params: arrays of the other ``tensor`` leaves; they are bound, folded and packed now.
     :param threads: worker threads of a run; all available processors by default.
     :raises InputError: a ``tensor`` leaf is in neither.
+    :raises TargetError: a value has more elements than kernels count.
     """
+    _check_sizes(outputs)
     # Before TVM is loaded: it reads its thread settings once.
     count = threads or launch.available_threads()
     launch._runtime()
@@ -113,6 +118,18 @@ def compile_terms(
     if progress:
         progress("compile", len(library.functions), len(library.functions))
     return Executable(plan, parameters, compiled, module, watched)
+
+
+def _check_sizes(outputs: Sequence[Term]) -> None:
+    products: set[Term] = set()  # Their dot is computed, they themselves are not.
+    for term in topological_order(outputs):
+        if term.op == "cart_prod" or (term.op == "reshape" and term.children[0] in products):
+            products.add(term)
+        elif term.type.size > _MOST_ELEMENTS:
+            raise TargetError(
+                f"{term.op}: a value of {term.type} has more than the {_MOST_ELEMENTS} elements "
+                "that compiled code can address"
+            )
 
 
 def load(directory: str | Path) -> launch.Executable:

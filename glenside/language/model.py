@@ -57,7 +57,7 @@ def random_inputs(inputs: dict[str, AccessType], seed: int = 0) -> dict[str, Arr
     for name, wanted in inputs.items():
         try:
             if wanted.dtype.startswith("float"):
-                value = rng.standard_normal(wanted.shape)
+                value: object = rng.standard_normal(wanted.shape)
             else:
                 value = rng.integers(0, 2 if wanted.dtype == "bool" else 10, wanted.shape)
             result[name] = np.asarray(value, wanted.dtype)

@@ -1,4 +1,4 @@
-"""Valid ONNX models to start from: hand-made networks, reported bugs, ONNX's tests of single nodes."""
+"""Valid ONNX models to start from: small networks, reported bugs, ONNX's tests of single nodes."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ TEXTS = {
         integers (int32[4] a, int32[4] b, int64[2] at) => (int64[2] y, int32[2,4] z)
         <int64[1] ax = {0}>
         { s = Sub(a, b)  d = Mul(s, a)  c = Cast <to = 7> (d)  g = Gather <axis = 0> (c, at)
-          zero = Constant <value_int = 0> ()  y = CumSum(g, zero)  u = Unsqueeze(a, ax)  v = Unsqueeze(d, ax)
-          z = Concat <axis = 0> (u, v) }""",
+          zero = Constant <value_int = 0> ()  y = CumSum(g, zero)
+          u = Unsqueeze(a, ax)  v = Unsqueeze(d, ax)  z = Concat <axis = 0> (u, v) }""",
 }  # fmt: skip
 
 
@@ -88,8 +88,9 @@ TEXTS = {
 def corpus() -> dict[str, list[tuple[str, bytes]]]:
     """Names and serialised models in an order that is the same everywhere, in three groups.
 
-    ``networks`` have several nodes; ``nodes`` are ONNX's tests of single operators; ``odd`` are those
-    of them that lack a constant, or hold strings, sequences and the like, which mostly are refused.
+    ``networks`` have several nodes; ``nodes`` are ONNX's tests of single operators; ``odd`` are
+    those of them that lack a constant, or hold strings, sequences and the like, which mostly are
+    refused.
     """
     groups: dict[str, list[tuple[str, bytes]]] = {"networks": [], "nodes": [], "odd": []}
     groups["networks"] += [*_networks(), *_bugs()]

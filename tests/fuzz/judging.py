@@ -1,8 +1,9 @@
 """What becomes of one ONNX file, and whether that is right.
 
-onnxruntime is the judge where it runs the file; where its answer is another than ours, the reference
-implementation that comes with ONNX is asked too. Both may crash: they run in the same process, which
-the runner expects to lose, so whatever is known by then is reported first.
+onnxruntime is the judge where it runs the file; where its answer is another than ours, or it
+refuses the file, the reference implementation that comes with ONNX is asked too. Both may crash:
+they run in the same process, which the runner expects to lose, so what is known by then is reported
+first.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ Array = np.ndarray[Any, Any]
 
 MOST_BYTES = 2**27
 """Of all values of a program together, for it to be run: a mutated shape may ask for any amount."""
+HOPELESS = 2**40
 MOST_PRODUCTS = 2 * 10**8
 TARGETS = ("cpu", "systolic-array:4x4")
 OURS = (CheckFailed, UnsoundRewrite, ExtractionError)
@@ -40,7 +42,7 @@ OURS = (CheckFailed, UnsoundRewrite, ExtractionError)
 RTOL = {"float16": 2e-2, "float32": 2e-3, "float64": 1e-5}
 """Relative to the largest magnitude in the tensor."""
 
-# How a case may end.
+# How a case may end:
 AGREES = "right"  # As onnxruntime, or as the reference implementation of ONNX where they differ.
 REFUSED = "refused"  # One of our errors.
 STRICTER = "refused, onnxruntime answers"
@@ -49,12 +51,14 @@ INVALID = "answered alone, invalid"  # Moreover onnx.checker says that the model
 LARGE = "too large to run"
 UNDEFINED = "undefined"  # Answers differ in what ONNX does not define.
 UNLIKE = "unlike the reference"  # onnxruntime refuses; the reference, which has gaps, differs.
-# How it may not.
+# and how it may not.
 WRONG = "WRONG"
 RAISED = "RAISED"
 CRASHED = "CRASHED"
 HUNG = "HUNG"
+ANSWERED = (AGREES, ALONE, INVALID, UNDEFINED, UNLIKE, WRONG)
 BAD = (WRONG, RAISED, CRASHED, HUNG)
+WORDS = (AGREES, REFUSED, STRICTER, ALONE, INVALID, UNDEFINED, UNLIKE, LARGE, *BAD)
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ def judge(
         difference = _difference(got, reference)
         if not difference:
             return Outcome(AGREES, f"as the reference, onnxruntime refuses: {wanted}")
-        why = _unspecified(data, inputs) or _undefined(model, {**inputs, **model.params})
+        why = _unspecified(data, inputs, got) or _undefined(model, {**inputs, **model.params})
         if why:
             return Outcome(UNDEFINED, f"{why}: {difference}")
         return Outcome(UNLIKE, f"{difference} | onnxruntime: {wanted}")
@@ -124,7 +128,7 @@ def judge(
             return Outcome(AGREES, f"as the reference, not as onnxruntime: {difference}")
         if not _difference(wanted, reference):
             differs = Outcome(WRONG, f"onnxruntime and the reference agree: {difference}")
-    why = _unspecified(data, inputs) or _undefined(model, {**inputs, **model.params})
+    why = _unspecified(data, inputs, got) or _undefined(model, {**inputs, **model.params})
     return Outcome(UNDEFINED, f"{why}: {difference}") if why else differs
 
 
@@ -156,6 +160,9 @@ def _answer(
     model = import_model(path, shapes=shapes)
     reason = _too_large(model)
     if reason:
+        if any(term.type.nbytes > HOPELESS for term in model.terms()):
+            # No machine holds it: what follows has to say so.
+            glenside.optimize(path, "cpu", shapes=shapes, node_limit=5_000, iter_limit=5)
         return Outcome(LARGE, reason)
     inputs = random_values(model.inputs, rng)
     got = evaluate(model.roots, {**inputs, **model.params})
@@ -314,12 +321,15 @@ def _close(mine: Array, other: Array) -> bool:
     return bool(worst <= RTOL[mine.dtype.name] * max(scale, 1e-3))
 
 
-def _unspecified(data: bytes, inputs: Mapping[str, Array]) -> str:
+def _unspecified(data: bytes, inputs: Mapping[str, Array], got: Sequence[Array]) -> str:
     """What the file asks for that ONNX does not say the meaning of; empty if nothing."""
     for node in onnx.ModelProto.FromString(data).graph.node:
         given = {each.name: each for each in node.attribute}
         if "softcap" in given and given["softcap"].f < 0:
             return "a negative softcap"
+        smooth = "mode" in given and given["mode"].s in (b"linear", b"cubic")
+        if node.op_type == "Resize" and smooth and any(x.dtype.kind in "iu" for x in got):
+            return "integers between integers"
         if node.op_type in ("LSTM", "GRU", "RNN") and len(node.input) > 4:
             lengths = inputs.get(node.input[4])
             if lengths is not None and (lengths < 1).any():

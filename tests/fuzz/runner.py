@@ -1,13 +1,14 @@
 """Runs fuzz cases in processes of their own, so that none can harm the others.
 
 A worker is a process that has imported everything; it forks once a case. The child has a limit on
-memory and an alarm that ends it wherever it hangs. Each case is made from its number alone, which is
-what its name is: the same number is the same file, the same inputs, the same verdict.
+memory and an alarm that ends it wherever it hangs. Each case is made from its number alone, which
+names it: the same number is the same file, the same inputs, the same verdict.
 """
 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import random
@@ -32,7 +33,8 @@ def fuzz(
     seed: int, count: int, workers: int = 1, compile_every: int = 50
 ) -> Iterator[dict[str, Any]]:
     """Runs cases ``seed`` to ``seed + count - 1``; gives for each, in whatever order they end,
-    ``number``, ``word``, ``detail``, ``origin`` and ``done`` (what the mutations did)."""
+    ``number``, ``word``, ``detail``, ``compiled``, ``origin`` and ``done``, what the mutations did.
+    """
     started = [
         subprocess.Popen(
             [
@@ -79,8 +81,7 @@ def work(first: int, count: int, step: int, compile_every: int) -> None:
     import onnxruntime  # noqa: F401
     import tvm  # noqa: F401
 
-    import glenside  # noqa: F401
-    from tests.fuzz import judging
+    from tests.fuzz.judging import ANSWERED
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "case.onnx"
@@ -88,13 +89,19 @@ def work(first: int, count: int, step: int, compile_every: int) -> None:
             origin, data, done, rng = make(number)
             path.write_bytes(data)
             compiled = bool(compile_every) and number % compile_every == 0
-            outcome = _in_child(path, rng, compiled)
-            result = {"number": number, "word": outcome.word, "detail": outcome.detail}
-            print(json.dumps({**result, "origin": origin, "done": done}), flush=True)
-    del judging
+            outcome = judge_apart(path, rng, compiled)
+            result = {
+                "number": number,
+                "word": outcome.word,
+                "detail": outcome.detail,
+                "compiled": compiled and outcome.word in ANSWERED,
+                "origin": origin,
+                "done": done,
+            }
+            print(json.dumps(result), flush=True)
 
 
-def _in_child(path: Path, rng: random.Random, compiled: bool) -> Any:
+def judge_apart(path: Path, rng: random.Random, compiled: bool) -> Any:
     """The outcome of one case, judged in a fork of this process."""
     from tests.fuzz.judging import ALONE, CRASHED, HUNG, Outcome, judge
 
@@ -109,7 +116,8 @@ def _in_child(path: Path, rng: random.Random, compiled: bool) -> Any:
             _limit()
 
             def note(outcome: Outcome) -> None:
-                os.write(writing, json.dumps([outcome.word, outcome.detail[:2000]]).encode() + b"\n")
+                line = json.dumps([outcome.word, outcome.detail[:2000]])
+                os.write(writing, line.encode() + b"\n")
                 signal.alarm(SECONDS)
 
             note(judge(path, rng, compiled, note))
@@ -131,6 +139,7 @@ def _in_child(path: Path, rng: random.Random, compiled: bool) -> Any:
 
 
 def _limit() -> None:
+    faulthandler.disable()
     held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (held + MEMORY, held + MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

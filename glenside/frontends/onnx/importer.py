@@ -58,7 +58,7 @@ UNKNOWN = "no meaning is known for this operator"
 DEEPEST_CALL = 32
 """Functions that call themselves would never end."""
 
-MOST_INLINED = 50_000
+MOST_INLINED = 20_000
 """Nodes inside functions and unrolled loops: some lines of a file can stand for billions."""
 
 FOLD_LIMIT = 16 * 2**20
@@ -167,7 +167,10 @@ class Importer:
         # One table of values per scope: the graph, and inside it the subgraphs being inlined.
         self._scopes: list[dict[str, Value]] = [{}]
         for name, kind in self._inputs.items():
-            self._define(name, builders.tensor(name, kind.shape, kind.dtype))
+            try:
+                self._define(name, builders.tensor(name, kind.shape, kind.dtype))
+            except ShapeError as problem:
+                raise ModelError(f"input {name!r}: {problem}") from None
         for name, array in fixed.items():
             wanted = inputs[name].dtype
             if array.dtype.name != wanted:
@@ -227,7 +230,7 @@ class Importer:
             kind = str(declared.WhichOneof("value")).removesuffix("_type")
         elif name in self._arrays and not _is_of_shape(declared, term):
             raise ModelError(f"value {name!r} has shape {term.shape}, its declaration another")
-        elif not element or NARROW.get(element) == term.dtype and term in self._narrow:
+        elif not element or (NARROW.get(element) == term.dtype and term in self._narrow):
             return
         else:
             try:
@@ -334,11 +337,11 @@ class Importer:
                 results = self._expand(self._local[domain, proto.op_type], node)
                 self._check_outputs(node, results)
                 return results
-            results = self._native(node, lowering)
+            native = self._native(node, lowering)
             if not stored:
                 # Later than the lowering, which says better what is wrong.
-                functions.check_types(node, results)
-            return results
+                functions.check_types(node, native)
+            return native
         except ShapeError as problem:
             raise ModelError(f"{node}: {problem}") from problem
         except GlensideError:

@@ -187,9 +187,9 @@ def input_types(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, AccessType]
     :raises ModelError: a shape stays open, or ``shapes`` contradicts the model.
     """
     names = set(input_names(graph))
-    twice = [name for name, times in Counter(each.name for each in graph.input).items() if times > 1]
-    if twice:
-        raise ModelError(f"input {twice[0]!r} is listed more than once")
+    for name, times in Counter(each.name for each in graph.input).items():
+        if times > 1:
+            raise ModelError(f"input {name!r} is listed more than once")
     inputs = {each.name: each for each in graph.input if each.name in names}
     unknown = sorted(shapes.keys() - inputs.keys())
     if unknown:

@@ -41,13 +41,11 @@ from glenside.hw_targets.codegen.loops import (
 )
 from glenside.hw_targets.codegen.lower import Lowering, write
 from glenside.hw_targets.codegen.partition import (
-    Buffer,
     Fill,
     Kernel,
     Partition,
-    Stored,
-    compact,
 )
+from glenside.hw_targets.codegen.storage import Buffer, Stored, compact
 from glenside.language.shape import FLOATS
 from glenside.language.term import Term
 
