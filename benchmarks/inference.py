@@ -48,7 +48,7 @@ def measure(
     import onnxruntime
 
     from glenside.frontends.onnx import import_model
-    from glenside.hw_targets.cpu import compile_terms
+    from glenside.hw_targets.codegen.compile import compile_terms
 
     model = vary(import_model(path))
     start = time.perf_counter()

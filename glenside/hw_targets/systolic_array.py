@@ -110,7 +110,7 @@ class SystolicArrayTarget:
         progress: Progress | None = None,
     ) -> Executable:
         """Calls run through the simulator, the rest as compiled for the CPU."""
-        from glenside.hw_targets.cpu import compile_terms
+        from glenside.hw_targets.codegen.compile import compile_terms
 
         return compile_terms(outputs, inputs, params, progress=progress)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from glenside.hw_targets.cpu import Executable, compile_terms
+from glenside.hw_targets.codegen.compile import Executable, compile_terms
 from glenside.language import Term, evaluate, random_inputs, topological_order
 from glenside.language.builders import (
     access,

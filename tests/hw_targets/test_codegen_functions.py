@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glenside.hw_targets.cpu import compile_terms
+from glenside.hw_targets.codegen.compile import compile_terms
 from glenside.language import FUNCTIONS, Term, evaluate
 from glenside.language.builders import (
     access,

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 import glenside.hw_targets.systolic_array  # noqa: F401  (registers the unit)
 from glenside.errors import InputError
 from glenside.hw_targets.codegen import launch
-from glenside.hw_targets.cpu import compile_terms
+from glenside.hw_targets.codegen.compile import compile_terms
 from glenside.language import OPERATORS, Term, evaluate
 from glenside.language.builders import (
     access,
