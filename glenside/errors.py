@@ -12,7 +12,13 @@ from dataclasses import dataclass
 
 
 class GlensideError(Exception):
-    """Base of all errors raised on purpose."""
+    """Base of all errors raised on purpose.
+
+    The message stays on one line, whatever the names in a user's file are made of.
+    """
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(" ".join(str(message).splitlines()))
 
 
 class ShapeError(GlensideError, ValueError):

@@ -121,3 +121,15 @@ def test_a_loaded_program_says_why_it_cannot_be_exported(tmp_path):
     glenside.optimize(two_outputs(), check=False).save(tmp_path)
     with pytest.raises(GlensideError, match="keeps no parameters"):
         glenside.load(tmp_path).to_onnx()
+
+
+def test_threads_may_share_a_program():
+    from concurrent.futures import ThreadPoolExecutor
+
+    program = glenside.optimize(small_network(), check=False)
+    images = [IMAGE * scale for scale in range(1, 9)]
+    expected = [program(image) for image in images]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(20):
+            for got, right in zip(pool.map(program, images), expected, strict=True):
+                np.testing.assert_array_equal(got, right)

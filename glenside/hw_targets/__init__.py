@@ -4,7 +4,7 @@ Importing this package registers the targets and units that ship with it.
 """
 
 from glenside.hw_targets import (
-    cpu_target,
+    cpu,
     flexasr,
     hlscnn,
     systolic_array,
@@ -18,7 +18,7 @@ from glenside.hw_targets.target import Target, find_target, register_target, tar
 __all__ = [
     "Accelerator",
     "Target",
-    "cpu_target",
+    "cpu",
     "find_target",
     "flexasr",
     "hlscnn",

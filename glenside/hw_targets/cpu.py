@@ -1,252 +1,67 @@
-"""The CPU target: programs compiled by TVM and LLVM for the machine at hand."""
+"""The processor of this machine as a target."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glenside.hw_targets.codegen import launch
-from glenside.hw_targets.codegen.launch import KernelCall, Place, Plan, PythonCall, Slot
-from glenside.hw_targets.codegen.layout import View
-from glenside.language.shape import AccessType
-from glenside.language.term import Term
-from glenside.language.units import find_unit
+from glenside.errors import TargetError
+from glenside.hw_targets.target import Executable, Progress, register_target
+from glenside.language import AccessType, Term
+
+if TYPE_CHECKING:
+    from glenside.extraction.cost import CostModel
+    from glenside.rewrites.ruleset import RuleSet
 
 Array = np.ndarray[Any, Any]
-Progress = Callable[[str, int, int], None]
-"""Called with (phase, steps done, steps in all)."""
-
-_ALIGN = 64
 
 
-class Executable(launch.Executable):
-    """A program compiled in this process: it can also be inspected."""
+@dataclass(frozen=True)
+class CpuTarget:
+    """This machine's processor, through TVM and LLVM."""
 
-    def __init__(
+    threads: int
+
+    @property
+    def name(self) -> str:
+        """``cpu``."""
+        return "cpu"
+
+    def rules(self) -> Sequence[RuleSet]:
+        """im2col and the layout simplifications; no unit is ever called."""
+        from glenside.rewrites.im2col import IM2COL
+        from glenside.rewrites.layout import LAYOUT
+
+        return [IM2COL, LAYOUT]
+
+    def cost_model(self) -> CostModel:
+        """Time by the roofline model."""
+        from glenside.extraction import cpu_roofline
+
+        return cpu_roofline(self.threads)
+
+    def compile(
         self,
-        plan: Plan,
-        parameters: Mapping[int, Array],
-        library: Any,
-        module: Any,
-        watched: Mapping[int, Sequence[tuple[Term, Place]]],
-    ) -> None:
-        super().__init__(plan, parameters, library)
-        self._module = module
-        self._watched = watched
+        outputs: Sequence[Term],
+        inputs: Mapping[str, AccessType],
+        params: Mapping[str, Array],
+        progress: Progress | None = None,
+    ) -> Executable:
+        """Compiles for ``threads`` threads."""
+        from glenside.hw_targets.codegen.compile import compile_terms
 
-    @property
-    def module(self) -> Any:
-        """All kernels as one TVM IRModule."""
-        return self._module
-
-    @property
-    def source(self) -> str:
-        """The kernels as LLVM IR."""
-        if not self._module.functions:
-            return ""
-        return str(self.library.mod.inspect_source())
-
-    def trace(self, inputs: Mapping[str, Array]) -> dict[Term, Array]:
-        """The value of every term that is materialised, by the terms given to the compiler."""
-        terms = {id(place): term for each in self._watched.values() for term, place in each}
-        places = {step: [place for _, place in each] for step, each in self._watched.items()}
-        return {terms[id(place)]: value for place, value in self.values(inputs, places)}
+        return compile_terms(outputs, inputs, params, threads=self.threads, progress=progress)
 
 
-def compile_terms(
-    outputs: Sequence[Term],
-    inputs: Mapping[str, AccessType],
-    params: Mapping[str, Array],
-    *,
-    threads: int | None = None,
-    progress: Progress | None = None,
-) -> Executable:
-    """Compiles the program whose results are ``outputs``.
-
-    :param inputs: types of the ``tensor`` leaves given at run time, by name.
-    :param params: arrays of the other ``tensor`` leaves; they are bound, folded and packed now.
-    :param threads: worker threads of a run; all available processors by default.
-    :raises InputError: a ``tensor`` leaf is in neither.
-    """
-    # Before TVM is loaded: it reads its thread settings once.
-    count = threads or launch.available_threads()
-    launch._runtime()
-    from glenside.hw_targets.codegen import kernels, schedule
-    from glenside.hw_targets.codegen.partition import Fill, Kernel, partition
-
-    cut = partition(outputs, inputs, params)
-    machine = schedule.host()
-    builder = kernels.KernelBuilder(cut, machine)
-    library = _Library()
-    steps: list[KernelCall | PythonCall] = []
-    watched: dict[int, list[tuple[Term, Place]]] = {-1: []}
-    for term in cut.inputs.values():
-        watched[-1].append((cut.origin.get(term, term), _place(cut.stored[term], term)))
-    for done, step in enumerate(cut.steps):
-        if progress:
-            progress("lower", done, len(cut.steps))
-        if isinstance(step, Kernel | Fill):
-            launches = builder.build(step) if isinstance(step, Kernel) else [builder.fill(step)]
-            for each in launches:
-                arguments = [[a.buffer, a.base, a.extent] for a in each.arguments]
-                steps.append(KernelCall(library.add(each.function), arguments))
-            written = step.tail if isinstance(step, Kernel) and step.into is None else None
-        else:
-            steps.append(_python_call(step.term, cut.stored))
-            written = step.term
-        if written is not None:
-            place = _place(cut.stored[written], written)
-            watched.setdefault(len(steps) - 1, []).append((cut.origin.get(written, written), place))
-    if progress:
-        progress("compile", 0, len(library.functions))
-    module, compiled = library.compile(machine)
-    plan = Plan(arena=0, steps=steps, threads=count)
-    plan.inputs = {name: _place(cut.stored[term], term) for name, term in cut.inputs.items()}
-    plan.input_types = {name: [list(t.outer), list(t.item), t.dtype] for name, t in inputs.items()}
-    plan.outputs = [_place(cut.stored[term], term) for term in cut.outputs]
-    parameters = _plan_memory(plan, cut)
-    if progress:
-        progress("compile", len(library.functions), len(library.functions))
-    return Executable(plan, parameters, compiled, module, watched)
+def _target(options: str) -> CpuTarget:
+    if not re.fullmatch(r"|[1-9]\d*", options):
+        raise TargetError(f"cpu takes a number of threads, as cpu:2, or nothing; got {options!r}")
+    return CpuTarget(int(options) if options else len(os.sched_getaffinity(0)))
 
 
-def load(directory: str | Path) -> launch.Executable:
-    """A program that :meth:`Executable.save` wrote."""
-    return launch.load(directory)
-
-
-class _Library:
-    """The distinct functions of a program; equal ones are compiled once."""
-
-    def __init__(self) -> None:
-        self.functions: list[Any] = []
-        self._by_hash: dict[int, list[int]] = {}
-
-    def add(self, function: Any) -> str:
-        """The name under which the function, or one equal to it, will be found."""
-        import tvm_ffi
-
-        key = tvm_ffi.structural_hash(function)
-        for number in self._by_hash.setdefault(key, []):
-            if tvm_ffi.structural_equal(self.functions[number], function):
-                return f"kernel_{number}"
-        self._by_hash[key].append(len(self.functions))
-        self.functions.append(function)
-        return f"kernel_{len(self.functions) - 1}"
-
-    def compile(self, machine: Any) -> tuple[Any, Any]:
-        """The IRModule and the compiled library."""
-        import tvm
-
-        named = {
-            f"kernel_{k}": function.with_attr("global_symbol", f"kernel_{k}")
-            for k, function in enumerate(self.functions)
-        }
-        module = tvm.IRModule(named)
-        if not named:
-            return module, {}
-        target = tvm.target.Target({"kind": "llvm", "mcpu": machine.cpu})
-        return module, tvm.compile(module, target=target)
-
-
-def _place(stored: Any, term: Term) -> Place:
-    view: View = stored.view
-    axes = [[list(atom) for atom in axis] for axis in view.axes]
-    return Place(stored.buffer, stored.base + view.offset, axes, list(term.shape), term.dtype)
-
-
-def _python_call(term: Term, stored: Mapping[Term, Any]) -> PythonCall:
-    module = None
-    if term.op in ("call", "blocked"):
-        unit = find_unit(term["unit"])
-        module = unit.meaning.__module__
-    return PythonCall(
-        operator=term.op,
-        attributes=term.attributes,
-        types=[[list(c.outer), list(c.item), c.dtype] for c in term.children],
-        operands=[_place(stored[c], c) for c in term.children],
-        result=_place(stored[term], term),
-        module=module,
-    )
-
-
-def _plan_memory(plan: Plan, cut: Any) -> dict[int, Array]:
-    """Gives every buffer its slot; returns the parameters' arrays by buffer.
-
-    Buffers whose lifetimes do not meet share memory. A lifetime runs from the first step that
-    touches a buffer to the last one; inputs live from the start, outputs to the end.
-    """
-    last_step = len(plan.steps)
-    life: dict[int, list[int]] = {}
-
-    def touch(buffer: int, step: int) -> None:
-        span = life.setdefault(buffer, [step, step])
-        span[0], span[1] = min(span[0], step), max(span[1], step)
-
-    for place in plan.inputs.values():
-        touch(place.buffer, -1)
-    for number, step in enumerate(plan.steps):
-        if isinstance(step, KernelCall):
-            for buffer, _, _ in step.arguments:
-                touch(buffer, number)
-        else:
-            for place in (*step.operands, step.result):
-                touch(place.buffer, number)
-    for place in plan.outputs:
-        touch(place.buffer, last_step)
-
-    parameters: dict[int, Array] = {}
-    plan.slots = [Slot(buffer.dtype, buffer.size) for buffer in cut.buffers]
-    for number, array in cut.arrays.items():
-        slot = plan.slots[number]
-        flat = array
-        if flat.size and flat.ndim == 1 and (flat.strides == (0,) or flat.size == 1):
-            slot.fill = flat[0].item()
-        elif not flat.size:
-            slot.fill = 0
-        elif number in life:
-            parameters[number] = _writable(np.ascontiguousarray(flat).reshape(-1))
-        else:
-            slot.fill, slot.size = 0, 1  # Bound, then folded into something else.
-    wanted = []
-    for number, slot in enumerate(plan.slots):
-        if number in cut.arrays:
-            continue
-        size = slot.size * np.dtype(slot.dtype).itemsize
-        wanted.append((number, -(-size // _ALIGN) * _ALIGN, life.get(number, [-1, -1])))
-    plan.arena = _assign(plan, wanted)
-    return parameters
-
-
-def _assign(plan: Plan, wanted: Sequence[tuple[int, int, Sequence[int]]]) -> int:
-    """Offsets in one arena, largest buffers first, each in the lowest gap; returns its size."""
-    taken: list[tuple[int, int, Sequence[int]]] = []  # offset, size, lifetime
-    total = 0
-    for number, size, life in sorted(wanted, key=lambda each: -each[1]):
-        busy = sorted(
-            (offset, length)
-            for offset, length, other in taken
-            if life[0] <= other[1] and other[0] <= life[1]
-        )
-        at = 0
-        for offset, length in busy:
-            if at + size <= offset:
-                break
-            at = max(at, offset + length)
-        taken.append((at, size, life))
-        plan.slots[number].offset = at
-        total = max(total, at + size)
-    return total
-
-
-def _writable(array: Array) -> Array:
-    """The array itself where it may be handed to a kernel, else a copy (DLPack wants it writable)."""
-    aligned = array.ctypes.data % array.dtype.itemsize == 0
-    return array if array.flags.writeable and aligned else array.copy()
-
-
-__all__ = ["Executable", "compile_terms", "load", "math"]
+register_target("cpu", _target, "this processor, compiled by TVM and LLVM; cpu:N for N threads")

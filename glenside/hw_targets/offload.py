@@ -57,7 +57,7 @@ class OffloadTarget:
         progress: Progress | None = None,
     ) -> Executable:
         """Calls run through their simulators, the rest as compiled for the CPU."""
-        from glenside.hw_targets.cpu import compile_terms
+        from glenside.hw_targets.codegen.compile import compile_terms
 
         return compile_terms(outputs, inputs, params, progress=progress)
 

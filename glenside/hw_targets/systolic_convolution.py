@@ -15,12 +15,11 @@ from glenside.language.term import Term
 from glenside.language.units import Unit, register_unit
 
 
-def _convolution(x: Term, w: Term, stride: tuple[int, int]) -> Term:
+def _convolution(unit: str, x: Term, w: Term, stride: tuple[int, int]) -> Term:
     """``x`` (N C H W) with ``w`` (O C kh kw), nothing padded: (N O h w), all axes outer."""
     if x.type.rank != 4 or w.type.rank != 4 or x.shape[1] != w.shape[1]:
         raise ShapeError(
-            f"a convolution takes data (N C H W) and filters (O C kh kw), "
-            f"got {x.shape} and {w.shape}"
+            f"{unit} takes data (N C H W) and filters (O C kh kw), got {x.shape} and {w.shape}"
         )
     looks = builders.windows(builders.access(x, 1), w.shape[1:], (1, *stride))
     product = builders.cart_prod(builders.access(w, 1), builders.squeeze(looks, 1))
@@ -49,7 +48,7 @@ def _unit(layout: str, im2col: bool) -> Unit:
                 f"{name}: {rows} must divide the {channels} channels, "
                 f"{columns} the {filters} filters"
             )
-        result = _convolution(x, w, (sh, sw))
+        result = _convolution(name, x, w, (sh, sw))
         return builders.transpose(result, (0, 2, 3, 1)) if layout == "nhwc" else result
 
     return register_unit(Unit(name, meaning))

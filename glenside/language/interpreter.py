@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from glenside.errors import InputError
+from glenside.errors import GlensideError, InputError
 from glenside.language.shape import FLOATS, AccessType
 from glenside.language.term import Term, topological_order
 
@@ -163,7 +163,13 @@ def _apply(
         (a, b), (x, y) = arrays, term.children
         return _Product(a, b, x.type.split, y.type.split, term["batch"], term.type)
     types = tuple(child.type for child in term.children)
-    return term.operator.evaluate(arrays, types, term.attributes)
+    try:
+        return term.operator.evaluate(arrays, types, term.attributes)
+    except MemoryError as problem:
+        raise GlensideError(
+            f"{term.op}: a value of {term.type} takes {term.type.nbytes} bytes, "
+            "more memory than there is"
+        ) from problem
 
 
 def _look_up(term: Term, env: Mapping[str, Array]) -> Array:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from glenside.errors import InputError
 from glenside.language.shape import AccessType
 from glenside.language.term import Term, topological_order
 
@@ -47,13 +48,19 @@ class Model:
 
 
 def random_inputs(inputs: dict[str, AccessType], seed: int = 0) -> dict[str, Array]:
-    """Reproducible inputs: floats standard normal, integers in 0..9, bools fair."""
+    """Reproducible inputs: floats standard normal, integers in 0..9, bools fair.
+
+    :raises InputError: they do not fit in memory.
+    """
     rng = np.random.default_rng(seed)
     result: dict[str, Array] = {}
     for name, wanted in inputs.items():
-        if wanted.dtype.startswith("float"):
-            result[name] = rng.standard_normal(wanted.shape).astype(wanted.dtype)
-        else:
-            below = 2 if wanted.dtype == "bool" else 10
-            result[name] = rng.integers(0, below, wanted.shape).astype(wanted.dtype)
+        try:
+            if wanted.dtype.startswith("float"):
+                value: object = rng.standard_normal(wanted.shape)
+            else:
+                value = rng.integers(0, 2 if wanted.dtype == "bool" else 10, wanted.shape)
+            result[name] = np.asarray(value, wanted.dtype)
+        except (MemoryError, ValueError) as problem:  # The latter for more than NumPy can count.
+            raise InputError(f"input {name!r} of {wanted} does not fit in memory") from problem
     return result

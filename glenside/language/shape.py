@@ -28,6 +28,10 @@ Shape = tuple[int, ...]
 MAX_RANK = 64
 """NumPy's limit: an access of more axes could be built but never evaluated."""
 
+MAX_SIZE = 2**59
+"""Elements of eight bytes that 63 bits still count; axes of length 0 are passed over, as NumPy does
+in its own limit. Offsets in compiled code and in the e-graph's analyses stay exact."""
+
 
 @dataclass(frozen=True, slots=True)
 class AccessType:

@@ -7,13 +7,14 @@ nodes is an ordinary program.
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from glenside.errors import ShapeError
 from glenside.language.operators import OPERATORS, Operator
-from glenside.language.shape import MAX_RANK, AccessType, Shape
+from glenside.language.shape import MAX_RANK, MAX_SIZE, AccessType, Shape
 
 _interned: weakref.WeakValueDictionary[tuple[Any, ...], Term] = weakref.WeakValueDictionary()
 
@@ -133,6 +134,9 @@ def _intern(operator: Operator, values: tuple[Any, ...], children: tuple[Term, .
         raise ShapeError(
             f"{operator.name} to {inferred.rank} axes: at most {MAX_RANK} are possible"
         )
+    size = math.prod(inferred.shape) or math.prod(length or 1 for length in inferred.shape)
+    if size > MAX_SIZE:
+        raise ShapeError(f"{operator.name} to {inferred}: more elements than can be addressed")
     term = object.__new__(Term)
     write = object.__setattr__
     write(term, "operator", operator)

@@ -1,6 +1,6 @@
 """Other ways to say a program: the e-graph and the rules that grow it.
 
-Rule families are modules of this package (``im2col``, ``layout``, ``tensorize``);
+Rule families are modules of this package (``ruleset.FAMILIES`` names them);
 :func:`rule_named` finds single rules. Importing this package does not import egglog: what needs it
 is loaded when it is first used.
 """

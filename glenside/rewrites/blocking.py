@@ -79,7 +79,7 @@ def _positive(**parameters: int) -> None:
 
 @rewrite_rule("split-by", exact=True, example=(0, 2, 1))
 def split_by(axis: int, parts: int, above: int) -> Iterator[RewriteOrRule]:
-    """``X -> X[a:0..w] ++a X[a:w..2w] ++a ...`` of ``parts`` equal parts, if longer than ``above``."""
+    """``X -> X[a:0..w] ++a X[a:w..2w] ++a ...``, equal parts, where X is longer than ``above``."""
     _positive(axis=axis, parts=parts, above=above)
     x = var("x", Access)
     n, w = vars_("length width", i64)

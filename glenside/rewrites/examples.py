@@ -81,8 +81,8 @@ def convolutions(draw: Draw, product_only: bool = False) -> Term:
     if not product_only:
         dot = builders.compute("dot", builders.cart_prod(rows, looks))
         return builders.transpose(dot, (1, 0, 2, 3))
-    matrices = builders.flatten(rows), builders.flatten(looks)
-    dot = builders.compute("dot", builders.cart_prod(*matrices))
+    matrices = builders.cart_prod(builders.flatten(rows), builders.flatten(looks))
+    dot = builders.compute("dot", matrices)
     n, height, width = looks.outer
     # The last two mix up what belongs to the places.
     shapes = ((filters, n, height, width),) * 2 + ((filters, n, width, height),)
@@ -131,7 +131,7 @@ def padded_dots(draw: Draw) -> Term:
         sides.append(x)
     longest = max(x.shape[axis] for x in sides)
     sides = [builders.pad(x, axis, 0, longest - x.shape[axis]) for x in sides]
-    product = builders.cart_prod(*sides)
+    product = builders.cart_prod(sides[0], sides[1])
     at = draw(st.sampled_from((axis + 2, axis + 2, axis + 2, 2, 0)))
     low = draw(st.integers(0, min(2, product.shape[at])))
     high = draw(st.integers(low, product.shape[at]))

@@ -24,7 +24,6 @@ from egglog import (
     String,
     Vec,
     eq,
-    function,
     i64,
     i64Like,
     ne,
@@ -173,12 +172,12 @@ def _rules_of_functions() -> Iterator[RewriteOrRule]:
     for name, declared in FUNCTIONS.items():
         if not _keeps_zero(declared):
             continue
-        cases: list[tuple[i64, tuple[Fact, ...]]] = {
+        by_kind: dict[str, list[tuple[i64, tuple[Fact, ...]]]] = {
             "map": [(a, ())],
             "fold": [(a, (a < split,)), (a - 1, (a > split,))],
             "reduce": [(a, (a < split, not_empty))],
-        }[declared.kind]
-        for number, (axis, facts) in enumerate(cases):
+        }
+        for number, (axis, facts) in enumerate(by_kind[declared.kind]):
             computed = eq(node).to(x.compute(name, dtype))
             yield rule(
                 computed, known_zero(x, a, low, high), *facts, name=f"known zeros: {name} {number}"

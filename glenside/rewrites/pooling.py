@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from egglog import RewriteOrRule, String, Vec, eq, i64, rule, union, var, vars_
+from egglog import RewriteOrRule, String, Vec, eq, i64, ne, rule, union, var, vars_
 
 from glenside.errors import GlensideError
 from glenside.rewrites.ruleset import RuleSet, rewrite_rule
@@ -21,25 +21,25 @@ def _max(x: Access) -> Access:
     return x.compute("max", NO_DTYPE)
 
 
+def _reshape_out(function: str, dtype: String | str) -> Iterator[RewriteOrRule]:
+    x, whole = vars_("x whole", Access)
+    s, t = vars_("s t", Vec[i64])
+    pattern = eq(whole).to(x.reshape(s, t).compute(function, dtype))
+    inner = x.compute(function, dtype)
+    yield rule(pattern, ne(s).to(x.outer)).then(union(whole).with_(inner.reshape(s, ints())))
+    yield rule(pattern, eq(s).to(x.outer)).then(union(whole).with_(inner))
+
+
 @rewrite_rule("reshape-out-of-max", exact=True)
 def reshape_out_of_max() -> Iterator[RewriteOrRule]:
     """``max([o|i]X) -> [o|](max X)``: a reshape keeps every item's elements together."""
-    x, whole = vars_("x whole", Access)
-    s, t = vars_("s t", Vec[i64])
-    yield rule(eq(whole).to(_max(x.reshape(s, t)))).then(
-        union(whole).with_(_max(x).reshape(s, ints()))
-    )
+    yield from _reshape_out("max", NO_DTYPE)
 
 
 @rewrite_rule("reshape-out-of-sum", exact=False)
 def reshape_out_of_sum() -> Iterator[RewriteOrRule]:
     """``sum([o|i]X) -> [o|](sum X)``"""
-    x, whole = vars_("x whole", Access)
-    s, t = vars_("s t", Vec[i64])
-    dtype = var("dtype", String)
-    yield rule(eq(whole).to(x.reshape(s, t).compute("sum", dtype))).then(
-        union(whole).with_(x.compute("sum", dtype).reshape(s, ints()))
-    )
+    yield from _reshape_out("sum", var("dtype", String))
 
 
 @rewrite_rule("singleton-max", exact=True)

@@ -21,7 +21,7 @@ from glenside.errors import UnsoundRewrite
 from glenside.rewrites import Rule, RuleSet, rewrite_rule
 from glenside.rewrites.im2col import IM2COL
 from glenside.rewrites.layout import LAYOUT, MOVES
-from glenside.rewrites.soundness import NeverFired, check_fires, check_sound
+from glenside.rewrites.soundness import NeverFired, check_fires, check_sound, judge
 from glenside.rewrites.tensorize import systolic, systolic_blocked, systolic_padded
 from glenside.rewrites.vocabulary import Access, ints
 
@@ -106,3 +106,12 @@ def idle() -> Iterator[RewriteOrRule]:
 def test_rules_that_never_fire_are_found_out() -> None:
     with pytest.raises(NeverFired, match="never fired in 20 programs each: mutant-idle"):
         check_fires(idle(), examples=20)
+
+
+def test_a_rule_that_no_program_can_meet_has_never_fired() -> None:
+    x, whole = vars_("x whole", Access)
+    impossible = rule(eq(whole).to(x.slice(0, 5, 2, 1)), name="impossible").then(
+        union(whole).with_(x)
+    )
+    (verdict,) = judge(Rule("impossible", (impossible,), exact=True), examples=5)
+    assert str(verdict) == "never fired" and not verdict.ok

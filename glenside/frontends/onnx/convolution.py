@@ -15,6 +15,7 @@ def _conv(node: Node) -> Term:
     x, w, bias = node[0], node[1], node.get(2)
     groups = node.attributes.integer("group", 1)
     check_filters(node, x, w, groups)
+    check_bias(node, bias, w.shape[0])
     window = read_window(node, spatial_size(node, x), w.shape[2:])
     result = correlate(x, w, window, groups)
     return result if bias is None else add(result, unsqueeze_to(bias, 1, x.type.rank))
@@ -30,6 +31,7 @@ def _conv_transpose(node: Node) -> Term:
         raise node.error(
             f"group {groups}, data of shape {x.shape} and weights of shape {w.shape} do not fit"
         )
+    check_bias(node, bias, w.shape[1] * groups)
     kernel = w.shape[2:]
     given = entries(node, "kernel_shape", rank, 1)
     if given is not None and tuple(given) != kernel:
@@ -91,6 +93,12 @@ def check_filters(node: Node, x: Term, w: Term, groups: int) -> None:
         raise node.error(
             f"group {groups} does not divide data of shape {x.shape} and weights of shape {w.shape}"
         )
+
+
+def check_bias(node: Node, bias: Term | None, channels: int) -> None:
+    """There is one number for each channel of the result."""
+    if bias is not None and bias.shape != (channels,):
+        raise node.error(f"a bias of shape {bias.shape} does not fit {channels} channels")
 
 
 def correlate(

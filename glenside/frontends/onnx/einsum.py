@@ -56,6 +56,8 @@ def _labels(node: Node, equation: str, operands: list[Term]) -> tuple[list[str],
         if len(term) != x.type.rank or not all(c.isalpha() or c in dots for c in term):
             raise node.error(f"equation {equation!r} does not fit data of shape {x.shape}")
         subscripts.append(term)
+    if arrow and dots and "..." not in right:
+        raise node.error(f"equation {equation!r} has '...' on its left side only")
     if arrow:
         return subscripts, right.replace("...", dots)
     once = sorted(c for c in set(left) if c.isalpha() and left.count(c) == 1)

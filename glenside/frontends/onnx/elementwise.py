@@ -169,18 +169,13 @@ def _clip(node: Node) -> Term:
 @operator("Cast")
 def _cast(node: Node) -> Term:
     node.attributes.ignore("saturate", "round_mode")  # Only float8 and the like know them.
-    return convert(node[0], dtype_name(node.attributes.integer("to")))
+    return builders.cast(node[0], dtype_name(node.attributes.integer("to")))
 
 
 @operator("CastLike")
 def _cast_like(node: Node) -> Term:
     node.attributes.ignore("saturate", "round_mode")
-    return convert(node[0], node[1].dtype)
-
-
-def convert(x: Term, dtype: str) -> Term:
-    """Elements converted; a known number stays one."""
-    return builders.cast(x, dtype)
+    return builders.cast(node[0], node[1].dtype)
 
 
 @operator("Dropout")

@@ -6,6 +6,7 @@ is replaced by its body, as a call of a function of the model's own is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,10 @@ from glenside.frontends.onnx.node import Node
 from glenside.language import Term
 
 Functions = dict[tuple[str, str], onnx.FunctionProto]
+
+
+POOLS = ("AveragePool", "LpPool", "MaxPool")
+"""ONNX's inference counts windows that start behind the data, which nobody computes."""
 
 
 def local_functions(model: onnx.ModelProto) -> Functions:
@@ -61,6 +66,76 @@ def operand_type(operand: Term | None) -> onnx.TypeProto:
         return onnx.TypeProto()
     element = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(operand.dtype))
     return onnx.helper.make_tensor_type_proto(element, operand.shape)
+
+
+def check_types(node: Node, results: Sequence[Any]) -> None:
+    """Holds the types of a standard node's operands and results against ONNX's declaration of it.
+
+    That finds what broadcasts or computes well enough, but is not what the operator is for.
+
+    :raises ModelError: ONNX does not declare the operator for these types, finds that their shapes
+        do not fit, or that the result is another one.
+    """
+    domain = standard(node.proto.domain)
+    if not onnx.defs.has(node.operator, domain):
+        return
+    if any(each.HasField("g") or each.graphs for each in node.proto.attribute):
+        return  # What goes into a subgraph is checked inside it.
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node.proto)
+    types: dict[str, onnx.TypeProto] = {}
+    for position, operand in enumerate(node.inputs):
+        if operand is None:
+            continue
+        kind = _sequence_type(operand) if isinstance(operand, tuple) else operand_type(operand)
+        if kind is None:
+            return
+        copy.input[position] = f"x{position}"
+        types[f"x{position}"] = kind
+    try:
+        schema = onnx.defs.get_schema(node.operator, node.opset, domain)
+        opsets = [onnx.helper.make_opsetid(domain, node.opset)]
+        inferred = onnx.shape_inference.infer_node_outputs(
+            schema, copy, types, opset_imports=opsets
+        )
+    except onnx.defs.SchemaError:
+        return
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as problem:
+        line = next(iter(str(problem).strip().splitlines()), "")
+        raise node.error(f"its operands do not fit: {line}") from None
+    if node.operator in POOLS:
+        return
+    for name, result in zip(node.proto.output, results, strict=False):
+        if name in inferred and isinstance(result, Term) and not _fits(inferred[name], result):
+            shown = ", ".join(str(x.shape) for x in node.inputs if isinstance(x, Term))
+            raise node.error(
+                f"operands of shapes {shown} give {result.dtype} of shape {result.shape}, "
+                "which is not what ONNX says of this operator"
+            )
+
+
+def _fits(declared: onnx.TypeProto, result: Term) -> bool:
+    """Whether a result is of the type that ONNX infers, as far as it does."""
+    kind = declared.tensor_type
+    if not declared.HasField("tensor_type"):
+        return False
+    if kind.elem_type not in (0, onnx.helper.np_dtype_to_tensor_dtype(np.dtype(result.dtype))):
+        return False
+    if not kind.HasField("shape"):
+        return True
+    return len(kind.shape.dim) == result.type.rank and all(
+        dim.dim_value == length
+        for dim, length in zip(kind.shape.dim, result.shape, strict=True)
+        if dim.HasField("dim_value")
+    )
+
+
+def _sequence_type(parts: tuple[Term, ...]) -> onnx.TypeProto | None:
+    """The ONNX type of a sequence, None where nothing tells it."""
+    if not parts or not all(isinstance(each, Term) for each in parts):
+        return None
+    element = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(parts[0].dtype))
+    return onnx.helper.make_sequence_type_proto(onnx.helper.make_tensor_type_proto(element, None))
 
 
 def bound_nodes(body: onnx.FunctionProto, call: onnx.NodeProto) -> list[onnx.NodeProto]:

@@ -53,6 +53,8 @@ def lower(node: Node, reason: str) -> list[Term | None]:
         types = _foreign_types(node, domain, reason)
     else:
         schema: Any = onnx.defs.get_schema(node.operator, node.opset, domain)
+        if any(each.HasField("g") for each in node.proto.attribute):
+            raise Refused(reason)  # Alone, it would not see the names around it.
         if schema.node_determinism == onnx.defs.OpSchema.NodeDeterminism.NonDeterministic:
             raise Refused(f"{reason} (its result may be random)")
         versions = _versions(schema, node.opset)

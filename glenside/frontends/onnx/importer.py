@@ -23,6 +23,7 @@ from glenside.frontends.onnx.node import (
     Node,
     Refused,
     Result,
+    dtype_name,
     node_name,
 )
 from glenside.frontends.onnx.tensors import NARROW, WIDENING, dense, to_array
@@ -52,8 +53,13 @@ Value = Term | tuple[Term, ...] | Missing | None
 UNEXPECTED = (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
 """What a node that makes no sense may raise where nobody looks for it."""
 
+UNKNOWN = "no meaning is known for this operator"
+
 DEEPEST_CALL = 32
 """Functions that call themselves would never end."""
+
+MOST_INLINED = 20_000
+"""Nodes inside functions and unrolled loops: some lines of a file can stand for billions."""
 
 FOLD_LIMIT = 16 * 2**20
 """Bytes up to which a constant is computed while importing, where its operands are smaller."""
@@ -81,32 +87,41 @@ def import_model(
     opsets = loading.opsets(proto)
     loading.check_text(proto)
     local = functions.local_functions(proto)
-    _refuse_unknown(proto, local, opsets)
+    unknown = _unknown_nodes(proto, local, opsets)
     fixed = {key: np.asarray(value) for key, value in (values or {}).items()}
     shapes = {**(shapes or {}), **{key: value.shape for key, value in fixed.items()}}
-    inputs = loading.input_types(proto.graph, shapes)
-    importer = Importer(proto, opsets, inputs, fixed, fold_limit)
-    importer.walk(proto.graph.node, progress)
-    return importer.finish(name)
+    try:
+        inputs = loading.input_types(proto.graph, shapes)
+        importer = Importer(proto, opsets, inputs, fixed, fold_limit)
+        importer.walk(proto.graph.node, progress)
+        return importer.finish(name, unknown)
+    except UnsupportedOperator:
+        raise
+    except ModelError as problem:
+        if unknown:
+            # Whatever else is wrong, nothing helps while these are there.
+            raise UnsupportedOperator(unknown) from problem
+        raise
 
 
-def _refuse_unknown(
+def _unknown_nodes(
     model: onnx.ModelProto, local: functions.Functions, opsets: Mapping[str, int]
-) -> None:
-    """Reports every node whose operator nobody knows, before anything else is done."""
-    refused: list[Unsupported] = []
+) -> list[Unsupported]:
+    """Every node whose operator nobody knows, those of subgraphs and functions included."""
+    unknown: list[Unsupported] = []
     pending = [model.graph.node, *(each.node for each in model.functions)]
     while pending:
         for proto in pending.pop(0):
             for attribute in proto.attribute:
                 pending.extend(each.node for each in (attribute.g, *attribute.graphs) if each.node)
-            domain = functions.standard(proto.domain)
-            key = domain, proto.op_type
-            if key in LOWERINGS or key in local or host.knows(*key):
-                continue
-            refused.append(_unsupported(proto, opsets, "no meaning is known for this operator"))
-    if refused:
-        raise UnsupportedOperator(refused)
+            if not _known(proto, local):
+                unknown.append(_unsupported(proto, opsets, UNKNOWN))
+    return unknown
+
+
+def _known(proto: onnx.NodeProto, local: functions.Functions) -> bool:
+    key = functions.standard(proto.domain), proto.op_type
+    return bool(proto.op_type) and (key in LOWERINGS or key in local or host.knows(*key))
 
 
 def _unsupported(proto: onnx.NodeProto, opsets: Mapping[str, int], reason: str) -> Unsupported:
@@ -138,6 +153,11 @@ class Importer:
         self._inner_names: dict[Term, str] = {}
         self._local = functions.local_functions(proto)
         self._calls: list[str] = []
+        self._inlined = 0
+        self._declared = {
+            each.name: each.type
+            for each in (*proto.graph.value_info, *proto.graph.input, *proto.graph.output)
+        }
         self._taken = set(inputs)
         self._narrow: dict[Term, str] = {}
         self._varying: dict[Term, bool] = {}
@@ -147,7 +167,10 @@ class Importer:
         # One table of values per scope: the graph, and inside it the subgraphs being inlined.
         self._scopes: list[dict[str, Value]] = [{}]
         for name, kind in self._inputs.items():
-            self._define(name, builders.tensor(name, kind.shape, kind.dtype))
+            try:
+                self._define(name, builders.tensor(name, kind.shape, kind.dtype))
+            except ShapeError as problem:
+                raise ModelError(f"input {name!r}: {problem}") from None
         for name, array in fixed.items():
             wanted = inputs[name].dtype
             if array.dtype.name != wanted:
@@ -188,12 +211,34 @@ class Importer:
     def _define(self, name: str, term: Value) -> None:
         if name in self._scopes[-1]:
             raise ModelError(f"value {name!r} is made more than once")
+        if isinstance(term, Term) and len(self._scopes) == 1 and not self._calls:
+            self._check_declared(name, term)
         self._scopes[-1][name] = term
         if isinstance(term, Term):
             if self._calls:
                 self._inner_names.setdefault(term, "/".join((*self._calls, name)))
             else:
                 self._names.setdefault(term, name)
+
+    def _check_declared(self, name: str, term: Term) -> None:
+        """Holds the type of a value against what the graph says of it, where it does."""
+        declared = self._declared.get(name)
+        if declared is None or declared.WhichOneof("value") is None:
+            return
+        element = declared.tensor_type.elem_type
+        if not declared.HasField("tensor_type"):
+            kind = str(declared.WhichOneof("value")).removesuffix("_type")
+        elif name in self._arrays and not _is_of_shape(declared, term):
+            raise ModelError(f"value {name!r} has shape {term.shape}, its declaration another")
+        elif not element or (NARROW.get(element) == term.dtype and term in self._narrow):
+            return
+        else:
+            try:
+                kind = dtype_name(element)
+            except Refused:
+                kind = f"of element type {element}"
+        if kind != term.dtype:
+            raise ModelError(f"value {name!r} is declared as {kind}, it is {term.dtype}")
 
     def known(self, term: Term) -> Array | None:
         """The array of a term whose value is known while importing."""
@@ -232,6 +277,13 @@ class Importer:
 
     def _lower(self, proto: onnx.NodeProto) -> None:
         results: Sequence[Any]
+        if self._calls or len(self._scopes) > 1:
+            self._inlined += 1
+            if self._inlined > MOST_INLINED:
+                raise ModelError(
+                    f"node {node_name(proto)!r}: the functions and loops of the model come to more "
+                    f"than {MOST_INLINED} nodes"
+                )
         if any(self._look_up(name) is MISSING for name in proto.input):
             # Made by a refused node, which is reported already.
             results = [MISSING] * len(proto.output)
@@ -267,6 +319,8 @@ class Importer:
         )
 
     def _meaning(self, proto: onnx.NodeProto) -> Sequence[Any]:
+        if not _known(proto, self._local):
+            raise Refused(UNKNOWN)
         domain = functions.standard(proto.domain)
         if domain not in self.opsets:
             raise ModelError(f"node {node_name(proto)!r}: the model imports no opset of {domain!r}")
@@ -283,7 +337,11 @@ class Importer:
                 results = self._expand(self._local[domain, proto.op_type], node)
                 self._check_outputs(node, results)
                 return results
-            return self._native(node, lowering)
+            native = self._native(node, lowering)
+            if not stored:
+                # Later than the lowering, which says better what is wrong.
+                functions.check_types(node, native)
+            return native
         except ShapeError as problem:
             raise ModelError(f"{node}: {problem}") from problem
         except GlensideError:
@@ -409,12 +467,14 @@ class Importer:
 
     # --- the end --------------------------------------------------------------------------------
 
-    def finish(self, name: str) -> Model:
+    def finish(self, name: str, unknown: Sequence[Unsupported]) -> Model:
         """The model, once every node is lowered; raises :class:`UnsupportedOperator`."""
-        if self._refused:
-            if self._needed:
-                raise NeedsValues(self._refused, frozenset(self._needed))
-            raise UnsupportedOperator(self._refused)
+        # Those in branches that were not taken or functions not called have not been met.
+        refused = list(dict.fromkeys([*self._refused, *unknown]))
+        if refused:
+            if self._needed and not unknown:
+                raise NeedsValues(refused, frozenset(self._needed))
+            raise UnsupportedOperator(refused)
         if self._folding.kept:
             kept = ", ".join(self._folding.kept)
             LOGGER.info("constants that stay terms, being too large to fold: %s", kept)
@@ -424,6 +484,8 @@ class Importer:
             if not isinstance(term, Term):
                 kind = "a sequence: only tensors are supported" if term else "without a value"
                 raise ModelError(f"output {output.name!r} is {kind}")
+            if output.name in outputs:
+                raise ModelError(f"output {output.name!r} is listed more than once")
             outputs[output.name] = term
         used = {term["name"] for term in topological_order(outputs.values()) if term.op == "tensor"}
         return Model(
@@ -434,6 +496,16 @@ class Importer:
             names={**self._inner_names, **self._names},
             operators=self._counts,
         )
+
+
+def _is_of_shape(declared: onnx.TypeProto, term: Term) -> bool:
+    """Whether a declaration agrees with a shape, where it says something; 0 is often unknown."""
+    if not declared.tensor_type.HasField("shape"):
+        return True
+    dims = declared.tensor_type.shape.dim
+    return len(dims) == term.type.rank and all(
+        dim.dim_value in (0, length) for dim, length in zip(dims, term.shape, strict=True)
+    )
 
 
 def _malformed(proto: onnx.NodeProto, problem: Exception) -> ModelError:

@@ -30,13 +30,10 @@ def _gather(node: Node) -> Term:
     axis = node.axis(node.attributes.integer("axis", 0), x.type.rank)
     check_indices(node, indices)
     known = node.known(1)
-    length = x.shape[axis]
-    if known is not None and known.size:
-        if not (-length <= known.min() and known.max() < length):
-            raise node.error(f"an index is outside the {length} positions of axis {axis}")
-        if known.ndim == 0:
-            at = int(known) % length
-            return builders.squeeze(builders.slice_(x, axis, at, at + 1), axis)
+    check_range(node, known, x.shape[axis], axis)
+    if known is not None and known.ndim == 0:
+        at = int(known) % x.shape[axis]
+        return builders.squeeze(builders.slice_(x, axis, at, at + 1), axis)
     return builders.gather(x, indices, axis)
 
 
@@ -46,10 +43,37 @@ def check_indices(node: Node, indices: Term) -> None:
         raise node.error(f"indices must be integers, got {indices.dtype}")
 
 
+def check_range(node: Node, known: Array | None, length: int, axis: int) -> None:
+    """Indices that are known, if they are, must be among the positions of an axis."""
+    if known is None or not known.size:
+        return
+    if not (-length <= known.min() and known.max() < length):
+        raise node.error(f"an index is outside the {length} positions of axis {axis}")
+
+
+def _check_tuples(node: Node, known: Array | None, shape: Sequence[int], first: int = 0) -> None:
+    """As :func:`check_range`, for tuples of indices along the last axis."""
+    for i, length in enumerate(shape):
+        check_range(node, None if known is None else known[..., i], length, first + i)
+
+
+OUTSIDE = -(2**40)
+"""Stands for an index that is out of range: far from all places, whatever it is scaled by."""
+
+
 def from_front(indices: Term, length: int) -> Term:
-    """Indices as int64, negative ones counted from the end made positive."""
+    """Indices as int64, negative ones counted from the end made positive.
+
+    Those out of range become :data:`OUTSIDE`: as they are, they might count as another place.
+    """
     wide = builders.cast(indices, "int64")
-    return select(elementwise("less", wide, like(wide, 0)), add(wide, length), wide)
+    found = select(elementwise("less", wide, like(wide, 0)), add(wide, length), wide)
+    inside = elementwise(
+        "and",
+        elementwise("greater_equal", found, like(found, 0)),
+        elementwise("less", found, like(found, length)),
+    )
+    return select(inside, found, OUTSIDE)
 
 
 def steps(shape: Sequence[int]) -> list[int]:
@@ -74,6 +98,13 @@ def gather_elements(node: Node, x: Term, indices: Term, axis: int) -> Term:
     return builders.gather(reshape(x, (x.type.size,)), places, 0)
 
 
+def _check_reach(node: Node, x: Term, indices: Term, axis: int) -> None:
+    """Along other axes, indices pair with positions of the data: there must be enough of them."""
+    pairs = enumerate(zip(indices.shape, x.shape, strict=True))
+    if indices.type.size and any(n > m for i, (n, m) in pairs if i != axis):
+        raise node.error(f"indices {indices.shape} reach over data {x.shape}")
+
+
 @operator("GatherElements")
 def _gather_elements(node: Node) -> Term:
     x, indices = node[0], node[1]
@@ -81,6 +112,8 @@ def _gather_elements(node: Node) -> Term:
     check_indices(node, indices)
     if indices.type.rank != x.type.rank:
         raise node.error(f"data {x.shape} and indices {indices.shape} must have the same rank")
+    _check_reach(node, x, indices, axis)
+    check_range(node, node.known(1), x.shape[axis], axis)
     return gather_elements(node, x, indices, axis)
 
 
@@ -96,6 +129,7 @@ def _gather_nd(node: Node) -> Term:
         raise node.error(f"data {x.shape} and indices {indices.shape} differ in batch axes")
     rows, rest = x.shape[: batch + depth], x.shape[batch + depth :]
     flat = reshape(x, (math.prod(rows), *rest))
+    _check_tuples(node, node.known(1), rows[batch:], batch)
     places = flat_indices(indices, rows[batch:])
     if batch:
         start = np.arange(math.prod(rows[:batch])).reshape(rows[:batch]) * math.prod(rows[batch:])
@@ -253,6 +287,8 @@ def _scatter_elements(node: Node) -> Term:
     check_indices(node, indices)
     if indices.shape != updates.shape or indices.type.rank != x.type.rank:
         raise node.error(f"indices {indices.shape} and updates {updates.shape} do not fit")
+    _check_reach(node, x, indices, axis)
+    check_range(node, node.known(1), x.shape[axis], axis)
     along = mul(from_front(indices, x.shape[axis]), steps(x.shape)[axis])
     places = add(along, places_but(node, x.shape, indices.shape, axis))
     flat = (indices.type.size,)
@@ -276,6 +312,7 @@ def _scatter_nd(node: Node) -> Term:
         raise node.error(f"indices {indices.shape} and updates {updates.shape} do not fit")
     rows, rest = x.shape[:depth], x.shape[depth:]
     count = math.prod(indices.shape[:-1])
+    _check_tuples(node, node.known(1), rows)
     places = reshape(flat_indices(indices, rows), (count,))
     result = scatter(
         node,
@@ -295,6 +332,11 @@ def _tensor_scatter(node: Node) -> Term:
     if axis == 0 or past.type.rank != update.type.rank:
         raise node.error(f"axis {axis} and update of shape {update.shape} do not fit")
     length, written = past.shape[axis], update.shape[axis]
+    known = node.known(2)
+    if known is not None and not circular and known.size:
+        check_range(node, known + written - 1 if written else None, length, axis)
+        if known.min() < 0:
+            raise node.error(f"the update starts at {known.min()}")
     # Where in the update every position along the axis comes from, per batch entry.
     position = node.parameter(np.arange(length).reshape(1, -1), "positions")
     if starts is None:

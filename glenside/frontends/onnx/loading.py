@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,8 @@ def check_text(model: onnx.ModelProto) -> None:
     """Names must be UTF-8; protobuf hands out others as bytes. Raises :class:`ModelError`."""
     graphs = [model.graph]
     names: list[object] = [each.domain for each in model.opset_import]
+    operators: set[str] = set()
+    attributes: set[str] = set()
     nodes = [*model.graph.node, *(node for each in model.functions for node in each.node)]
     for each in model.functions:
         names += [each.name, each.domain, *each.input, *each.output]
@@ -80,13 +83,18 @@ def check_text(model: onnx.ModelProto) -> None:
             nodes += graph.node if graph is not model.graph else ()
             continue
         node = nodes.pop()
+        operators |= {node.op_type, node.domain}
         names += [node.name, node.op_type, node.domain, *node.input, *node.output]
         for attribute in node.attribute:
+            attributes.add(attribute.name)
             names.append(attribute.name)
             if attribute.HasField("g"):
                 graphs.append(attribute.g)
     if not all(isinstance(name, str) for name in names):
         raise ModelError("the model is malformed: a name in it is not text in UTF-8")
+    unprintable = [name for name in (*operators, *attributes) if not name.isprintable()]
+    if unprintable:
+        raise ModelError(f"the model is malformed: {unprintable[0]!r} names no operator")
 
 
 def check_node(node: onnx.NodeProto, shown: str, versions: Mapping[str, int]) -> None:
@@ -98,8 +106,7 @@ def check_node(node: onnx.NodeProto, shown: str, versions: Mapping[str, int]) ->
     if not onnx.defs.has(node.op_type, node.domain):
         return
     if any(each.HasField("g") or each.graphs for each in node.attribute):
-        # Out of its place, a subgraph does not see the names around it.
-        return
+        node = _without_subgraphs(node)
     context = _context(tuple(sorted(versions.items())))
     try:
         onnx.checker.check_node(node, context)
@@ -107,6 +114,17 @@ def check_node(node: onnx.NodeProto, shown: str, versions: Mapping[str, int]) ->
         raise ModelError(f"{shown}: {_first_line(problem)}") from None
     except UnicodeError:
         raise ModelError(f"{shown}: an attribute is not text in UTF-8") from None
+
+
+def _without_subgraphs(node: onnx.NodeProto) -> onnx.NodeProto:
+    """The node with empty graphs: out of their place, they do not see the names around them."""
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    for attribute in copy.attribute:
+        for graph in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
+            graph.Clear()
+            graph.name = "subgraph"
+    return copy
 
 
 @functools.lru_cache(maxsize=16)
@@ -119,10 +137,19 @@ def _context(versions: tuple[tuple[str, int], ...]) -> Any:
 
 def opsets(model: onnx.ModelProto) -> dict[str, int]:
     """Opset version by domain (the standard one is ``""``); raises :class:`ModelError`."""
+    if model.ir_version > onnx.IR_VERSION:
+        raise ModelError(
+            f"IR version {model.ir_version} is not supported: versions up to {onnx.IR_VERSION} are"
+        )
     found: dict[str, int] = {}
     for each in model.opset_import:
         domain = "" if each.domain == "ai.onnx" else each.domain
-        found[domain] = max(each.version, found.get(domain, 0))
+        if not 0 <= each.version < 2**31:
+            raise ModelError(f"opset {each.version} of {domain!r} is not a version")
+        if found.setdefault(domain, each.version) != each.version:
+            raise ModelError(
+                f"the model imports two opsets of {domain!r}: {found[domain]} and {each.version}"
+            )
     newest = onnx.defs.onnx_opset_version()
     if "" in found and not (OLDEST_OPSET <= found[""] <= newest or _unchanged(model, found[""])):
         raise ModelError(
@@ -160,6 +187,9 @@ def input_types(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, AccessType]
     :raises ModelError: a shape stays open, or ``shapes`` contradicts the model.
     """
     names = set(input_names(graph))
+    for name, times in Counter(each.name for each in graph.input).items():
+        if times > 1:
+            raise ModelError(f"input {name!r} is listed more than once")
     inputs = {each.name: each for each in graph.input if each.name in names}
     unknown = sorted(shapes.keys() - inputs.keys())
     if unknown:

@@ -106,6 +106,11 @@ class Attributes:
             return None
         if given.type != kind:
             raise ModelError(f"{self._where}: attribute {name} must be {self._KINDS[kind]}")
+        if given.ref_attr_name:
+            raise ModelError(
+                f"{self._where}: attribute {name} refers to {given.ref_attr_name!r}, which no "
+                "function around it has"
+            )
         return onnx.helper.get_attribute_value(given)
 
     def ignore(self, *names: str) -> None:

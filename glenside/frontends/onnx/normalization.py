@@ -178,6 +178,9 @@ def _group_normalization(node: Node) -> Term:
     if x.type.rank < 2 or groups < 1 or x.shape[1] % groups:
         raise node.error(f"{groups} groups do not divide data of shape {x.shape}")
     n, c, *size = x.shape
+    entries = (c if node.opset >= 21 else groups,)
+    if scale.shape != entries or bias.shape != entries:
+        raise node.error(f"scale or bias does not fit data of shape {x.shape}")
     wide = builders.cast(x, _stash(node, x)) if node.opset >= 21 else x
     grouped = reshape(wide, (n, groups, c // groups, *size))
     axes = range(2, grouped.type.rank)

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from glenside.frontends.onnx.convolution import check_filters, correlate
+from glenside.frontends.onnx.convolution import check_bias, check_filters, correlate
 from glenside.frontends.onnx.linear import check_product
 from glenside.frontends.onnx.node import Node, dtype_name, operator
 from glenside.frontends.onnx.phrases import (
@@ -47,8 +47,12 @@ def aligned(node: Node, which: Term, x: Term, axis: int, block: int) -> Term:
     wide = builders.broadcast(wide, (*shape[: axis + 1], block, *shape[axis + 1 :]))
     shape[axis] *= block
     wide = reshape(wide, shape)
-    if shape[axis] < x.shape[axis]:
-        raise node.error(f"blocks of {block} do not cover data of shape {x.shape}")
+    if not x.shape[axis] <= shape[axis] < x.shape[axis] + block:
+        raise node.error(
+            f"{which.shape[axis]} blocks of {block} do not cover data of shape {x.shape}"
+        )
+    if any(n != m for i, (n, m) in enumerate(zip(shape, x.shape, strict=True)) if i != axis):
+        raise node.error(f"a scale of shape {which.shape} does not fit data of shape {x.shape}")
     if shape[axis] == x.shape[axis]:
         return wide
     return builders.slice_(wide, axis, 0, x.shape[axis])
@@ -170,6 +174,7 @@ def _qlinear_conv(node: Node) -> Term:
     x = centred(node, 0, 2)
     product = _integer_conv(node, x, _filters(node, 3, 5))
     rank = x.type.rank
+    check_bias(node, node.get(8), node[3].shape[0])
     if node.get(8) is not None:
         product = add(product, unsqueeze_to(node[8], 1, rank))
     weight_scale = node.scalar(4)

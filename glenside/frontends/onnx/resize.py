@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 
 from glenside.frontends.onnx.node import Array, Node, operator
-from glenside.frontends.onnx.phrases import add, dot, mul, select, to_end, transpose
+from glenside.frontends.onnx.phrases import (
+    add,
+    dot,
+    elementwise,
+    maximum,
+    minimum,
+    mul,
+    select,
+    to_end,
+    transpose,
+)
 from glenside.frontends.onnx.shape_ops import take
 from glenside.language import Term, builders
 from glenside.language.builders import access
@@ -159,15 +169,8 @@ def _apply(node: Node, x: Term, changes: list[_Axis], method: _Method) -> Term:
         work = select(mask, method.outside, work)
     if dtype not in FLOATS and work.dtype in FLOATS:
         limits = np.iinfo(dtype)
-        rounded = builders.compute("round", access(work, 0))
-        clipped = builders.elementwise(
-            "minimum",
-            builders.elementwise(
-                "maximum", rounded, builders.constant(float(limits.min), (), work.dtype)
-            ),
-            builders.constant(float(limits.max), (), work.dtype),
-        )
-        work = clipped
+        rounded = elementwise("round", work)
+        work = minimum(maximum(rounded, int(limits.min)), int(limits.max))
     return builders.cast(work, dtype)
 
 

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from glenside.frontends.onnx.convolution import check_filters
+from glenside.frontends.onnx.convolution import check_bias, check_filters
 from glenside.frontends.onnx.indexing import scatter, steps
 from glenside.frontends.onnx.node import Node, operator
 from glenside.frontends.onnx.phrases import (
@@ -169,6 +169,7 @@ def _deform_conv(node: Node) -> Term:
     groups = node.attributes.integer("group", 1)
     parts = node.attributes.integer("offset_group", 1)
     check_filters(node, x, w, groups)
+    check_bias(node, bias, w.shape[0])
     window = read_window(node, x.shape[2:], w.shape[2:])
     n, c, *size = x.shape
     o, depth, *kernel = w.shape

@@ -159,16 +159,18 @@ def _slice(node: Node) -> Term:
 
 def take(node: Node, x: Term, positions: Sequence[int] | Array, axis: int) -> Term:
     """Known positions of one axis: a slice where they ascend evenly, else a gather."""
-    places = np.asarray(positions, np.int64)
-    if not places.size:
+    if len(positions) == 0:
         return builders.slice_(x, axis, 0, 0)
-    first, last = int(places[0]), int(places[-1])
-    step = int(places[1]) - first if places.size > 1 else 1
-    if step >= 1 and np.array_equal(places, np.arange(first, last + 1, step)):
-        if (first, last, step) == (0, x.shape[axis] - 1, 1):
-            return x
-        return builders.slice_(x, axis, first, last + 1, step)
-    return builders.gather(x, node.parameter(places, "positions"), axis)
+    first, last = int(positions[0]), int(positions[-1])
+    step = int(positions[1]) - first if len(positions) > 1 else 1
+    if step < 1 or not isinstance(positions, range):
+        node.check_size(len(positions), "positions")
+        places = np.asarray(positions, np.int64)
+        if step < 1 or not np.array_equal(places, np.arange(first, last + 1, step)):
+            return builders.gather(x, node.parameter(places, "positions"), axis)
+    if (first, last, step) == (0, x.shape[axis] - 1, 1):
+        return x
+    return builders.slice_(x, axis, first, last + 1, step)
 
 
 @operator("Pad")

@@ -106,6 +106,7 @@ def entries(node: Node, name: str, length: int, least: int) -> list[int] | None:
         raise node.error(f"attribute {name} needs {length} entries, got {values}")
     if min(values, default=least) < least:
         raise node.error(f"attribute {name} must be at least {least} everywhere, got {values}")
+    node.check_size(max(values, default=0), f"attribute {name}")
     return values
 
 

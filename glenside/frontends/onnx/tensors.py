@@ -36,6 +36,10 @@ def to_array(tensor: onnx.TensorProto, name: str) -> Array:
     :raises ModelError: it is malformed.
     """
     held = NARROW.get(int(tensor.data_type)) or dtype_name(tensor.data_type)
+    if any(length < 0 for length in tensor.dims):
+        raise ModelError(f"constant {name!r}: its shape {tuple(tensor.dims)} has negative lengths")
+    if any(length < 0 for length in tensor.dims):
+        raise ModelError(f"constant {name!r}: its shape {tuple(tensor.dims)} has negative lengths")
     try:
         return np.asarray(onnx.numpy_helper.to_array(tensor)).astype(held, copy=False)
     except Exception as problem:
@@ -47,6 +51,10 @@ def dense(sparse: onnx.SparseTensorProto, name: str) -> Array:
     """The dense form of a sparse tensor; raises as :func:`to_array`."""
     values = to_array(sparse.values, name)
     indices = to_array(sparse.indices, name)
+    if indices.dtype.kind not in "iu" or (indices < 0).any():
+        raise ModelError(f"constant {name!r}: its indices must be numbers from 0")
+    if indices.dtype.kind not in "iu" or (indices < 0).any():
+        raise ModelError(f"constant {name!r}: its indices must be numbers from 0")
     try:
         result = np.zeros(tuple(sparse.dims), values.dtype)
         if indices.ndim == 1:

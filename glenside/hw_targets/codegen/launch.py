@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -115,13 +116,14 @@ class Plan:
 
 
 class Executable:
-    """A compiled program. Not safe to run from two threads at once: its memory is planned once."""
+    """A compiled program. Its memory is planned once, so threads that share it take turns."""
 
     def __init__(self, plan: Plan, parameters: Mapping[int, Array], library: Any) -> None:
         self.plan = plan
         self.library = library
         self._parameters = parameters
         self._configure = _runtime()
+        self._turn = threading.Lock()
         self._arena = _aligned(plan.arena)
         self._arrays = [self._bind(number, slot) for number, slot in enumerate(plan.slots)]
         self._inputs = {name: self._window(place) for name, place in plan.inputs.items()}
@@ -185,13 +187,14 @@ class Executable:
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """The outputs for these inputs; the arrays returned are the caller's own."""
-        self._start(inputs)
-        for action in self._actions:
-            action()
-        return [
-            np.array(view, order="C").reshape(place.shape)
-            for view, place in zip(self._outputs, self.plan.outputs, strict=True)
-        ]
+        with self._turn:
+            self._start(inputs)
+            for action in self._actions:
+                action()
+            return [
+                np.array(view, order="C").reshape(place.shape)
+                for view, place in zip(self._outputs, self.plan.outputs, strict=True)
+            ]
 
     def _start(self, inputs: Mapping[str, Array]) -> None:
         self._configure(self.plan.threads)
@@ -210,11 +213,12 @@ class Executable:
         self, inputs: Mapping[str, Array], watched: Mapping[int, Sequence[Place]]
     ) -> Iterator[tuple[Place, Array]]:
         """Runs, giving copies of the places ``watched`` after the step with that number."""
-        self._start(inputs)
-        for number, action in enumerate([lambda: None, *self._actions], -1):
-            action()
-            for place in watched.get(number, ()):
-                yield place, np.array(self._window(place), order="C").reshape(place.shape)
+        with self._turn:
+            self._start(inputs)
+            for number, action in enumerate([lambda: None, *self._actions], -1):
+                action()
+                for place in watched.get(number, ()):
+                    yield place, np.array(self._window(place), order="C").reshape(place.shape)
 
     # --- the saved form -----------------------------------------------------------------------
 
@@ -227,7 +231,9 @@ class Executable:
                 if slot.offset is None and slot.fill is None:
                     file.write(b"\0" * (-file.tell() % _ALIGN))
                     slot.parameter = file.tell()
-                    file.write(memoryview(np.ascontiguousarray(self._arrays[number]).view(np.uint8)))
+                    file.write(
+                        memoryview(np.ascontiguousarray(self._arrays[number]).view(np.uint8))
+                    )
             file.write(b"\0" * _ALIGN)
         (target / PLAN).write_text(self.plan.to_json())
         self._save_library(target / LIBRARY)

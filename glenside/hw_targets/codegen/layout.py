@@ -36,7 +36,7 @@ class Margin:
 
 @dataclass(frozen=True)
 class View:
-    """A strided view: element offset of position zero, atoms of each axis, margins and their fill."""
+    """A strided view: offset of position zero, atoms of each axis, margins and their fill."""
 
     offset: int
     axes: tuple[Axis, ...]
@@ -206,6 +206,7 @@ def normal(axis: Axis) -> Axis:
 
 
 def axis_size(axis: Axis) -> int:
+    """The length of an axis."""
     return math.prod(size for size, _ in axis)
 
 
@@ -252,9 +253,9 @@ def _without(items: tuple[Any, ...], position: int) -> tuple[Any, ...]:
 def compose_inverse(over: View, base: Shape, target: View) -> View | None:
     """Where base elements lie, given where a rearrangement of them lies.
 
-    ``over`` describes the axes of a rearranged value in the row-major space of ``base`` (a bijection
-    onto it), ``target`` where the rearranged value is stored. The result has the axes of ``base``
-    and the addresses of ``target``; None when the two cut an axis differently.
+    ``over`` describes the axes of a rearranged value in the row-major space of ``base`` (a
+    bijection onto it), ``target`` where the rearranged value is stored. The result has the axes of
+    ``base`` and the addresses of ``target``; None when the two cut an axis differently.
     """
     pieces: list[tuple[int, int, int]] = []  # stride in base, size, stride in target
     for mine, theirs in zip(over.axes, target.axes, strict=True):
@@ -300,7 +301,7 @@ def compose_inverse(over: View, base: Shape, target: View) -> View | None:
 
 
 def in_order(shape: Shape, order: Sequence[int], room: Sequence[tuple[int, int]]) -> View:
-    """Storage for a shape with its axes in the physical order given, outermost first, and margins."""
+    """Storage with margins for a shape, its axes in the order given, outermost first."""
     stride, offset = 1, 0
     axes: list[Axis] = [()] * len(shape)
     margins: list[Margin | None] = [None] * len(shape)

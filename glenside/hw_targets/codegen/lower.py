@@ -24,7 +24,18 @@ Index = list[Any]
 Load = Callable[[Index], Expr]
 
 MOVES = frozenset(
-    "access transpose windows slice pad squeeze unsqueeze broadcast flatten reshape".split()
+    [
+        "access",
+        "transpose",
+        "windows",
+        "slice",
+        "pad",
+        "squeeze",
+        "unsqueeze",
+        "broadcast",
+        "flatten",
+        "reshape",
+    ]
 )
 """Operators of one operand that may stay views."""
 
@@ -158,6 +169,8 @@ class Lowering:
         small = isinstance(value, tirx.Var | tirx.FloatImm | tirx.IntImm)
         if not self._scopes or small or dtype == "bool":
             return value
+        if len(self._scopes) > 1 and dtype not in FLOATS:
+            return value  # Inside a guard there are only lets, which integers do not bear.
         if self._cells[-1:] == [True] and dtype not in FLOATS:
             # A cell of memory, which LLVM keeps in a register: TVM's simplifier takes integer
             # variables apart, without end for a chain of products.
@@ -410,9 +423,7 @@ class Lowering:
         child = term.children[0]
         at = child.type.split
         if function.kind == "map":
-            return lambda index: scalars.apply(
-                function.name, self.value(child, index), child.dtype
-            )
+            return lambda index: scalars.apply(function.name, self.value(child, index), child.dtype)
         if function.kind == "fold":
 
             def fold(index: Index) -> Expr:
@@ -421,9 +432,7 @@ class Lowering:
                 ]
                 result = slices[0]
                 for other in slices[1:]:
-                    result = scalars.combine(
-                        function.name, result, other, child.dtype, self.name
-                    )
+                    result = scalars.combine(function.name, result, other, child.dtype, self.name)
                     if len(slices) > 2:
                         result = self.name(result, term.dtype)
                 return result

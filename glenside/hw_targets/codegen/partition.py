@@ -14,36 +14,40 @@ slices of the joined buffer; a ``pad`` becomes a margin around its operand.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from glenside.errors import InputError
+from glenside.hw_targets.codegen.folding import STEPS, Folding
 from glenside.hw_targets.codegen.layout import (
-    Margin,
     View,
-    axis_size,
     compose_inverse,
-    in_order,
-    normal,
     row_major,
-    split_atoms,
 )
 from glenside.hw_targets.codegen.lower import MOVES, is_tuple_only, move_view
-from glenside.language import builders, evaluate
+from glenside.hw_targets.codegen.storage import (
+    Buffer,
+    Stored,
+    arrange,
+    compact,
+    inner_stride,
+    occupied,
+    ranking,
+    replay,
+    slice_of,
+)
+from glenside.language import builders
 from glenside.language.functions import FUNCTIONS
 from glenside.language.operators import fill_value
-from glenside.language.shape import AccessType
-from glenside.language.term import Term, map_terms, rebuild, topological_order
+from glenside.language.shape import FLOATS, AccessType
+from glenside.language.term import Term, map_terms, rebuild
 
 Array = np.ndarray[Any, Any]
 
-_PLAIN = frozenset("access transpose squeeze unsqueeze flatten reshape".split())
+_PLAIN = frozenset(["access", "transpose", "squeeze", "unsqueeze", "flatten", "reshape"])
 """Moves that are bijections of the elements."""
-_STEPS = frozenset(("call", "blocked", "host_op"))
-"""Operators that Python executes."""
 _ROOM = 1 << 30
 _MAX_DEPTH = 40
 _MAX_NODES = 200
@@ -51,31 +55,7 @@ _MIN_LANES = 8
 """A product needs at least this many results along its vector side to be blocked as a GEMM;"""
 _MIN_FIXED = 3
 """or this many where that side is a parameter, which is packed once."""
-_FOLD_FREELY = 1 << 16
-_PAGE, _SKEW = 256, 16
-"""Elements: rows of a multiple of the first are set apart by the second."""
-
-
-@dataclass
-class Buffer:
-    """A piece of memory: ``size`` elements of ``dtype``."""
-
-    size: int
-    dtype: str
-
-
-@dataclass(frozen=True)
-class Stored:
-    """Where a value lies: ``view`` addresses elements from element ``base`` of a buffer on."""
-
-    buffer: int
-    base: int
-    view: View
-
-    @property
-    def extent(self) -> int:
-        """Elements from the base on that belong to the value, margins included."""
-        return _occupied(self.view)
+_LONG = 16
 
 
 @dataclass(frozen=True)
@@ -125,6 +105,8 @@ class Partition:
     steps: list[Kernel | PythonStep | Fill] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
     stored: dict[Term, Stored] = field(default_factory=dict)
+    since: dict[Term, int] = field(default_factory=dict)
+    """How many steps there were when a value got its place: earlier steps compute it themselves."""
     constants: dict[Term, Any] = field(default_factory=dict)
     arrays: dict[int, Array] = field(default_factory=dict)
     weights: dict[Term, Array] = field(default_factory=dict)
@@ -153,9 +135,10 @@ class _Partitioner:
         for old, new in renamed.items():
             self.result.origin.setdefault(new, old)
         self.outputs = [renamed[term] for term in outputs]
-        self.inputs, self.params = inputs, params
-        self.order: list[Term] = []
-        self.folded: dict[Term, Array] = {}
+        folding = Folding(self.outputs, inputs, params)
+        self.order = folding.live(self.outputs)
+        self.folded = self.result.weights = folding.arrays
+        self.result.constants = folding.numbers
         self.kept: set[Term] = set()  # Terms that are materialised.
         self.roots: dict[Term, set[Term]] = {}
         self.observed: set[Term] = set()  # Terms whose elements are needed outside of kernels.
@@ -166,7 +149,6 @@ class _Partitioner:
         self.room: dict[Term, tuple[float | int, dict[int, tuple[int, int]]]] = {}
 
     def run(self) -> Partition:
-        self._fold_constants()
         self._mark()
         self._pull()
         self._place_parts()
@@ -174,105 +156,6 @@ class _Partitioner:
         self._lay_out()
         self.result.outputs = self.outputs
         return self.result
-
-    # --- constants ----------------------------------------------------------------------------
-
-    def _fold_constants(self) -> None:
-        """Evaluates what depends on parameters only, unless that would blow it up."""
-        order = topological_order(self.outputs)
-        values: dict[Term, Array] = {}
-        leaves: dict[Term, int] = {}
-        users: dict[Term, list[Term]] = {}
-        left: dict[Term, int] = {}
-        for term in order:
-            for child in term.children:
-                users.setdefault(child, []).append(term)
-                left[child] = left.get(child, 0) + 1
-        wanted = set(self.outputs)
-        for term in order:
-            value = self._fold(term, values, leaves)
-            if value is not None:
-                values[term] = value
-            for child in term.children:
-                left[child] -= 1
-                if not left[child] and child not in wanted and child in values:
-                    frontier = any(user not in values for user in users[child])
-                    if frontier:
-                        self.folded[child] = values[child]
-                    del values[child]
-        for term in wanted & values.keys():
-            self.folded[term] = values[term]
-        for term, value in self.folded.items():
-            if value.size and all(s == 0 or n == 1 for s, n in
-                                  zip(value.strides, value.shape, strict=True)):  # fmt: skip
-                self.result.constants[term] = value[(0,) * value.ndim].item()
-        self.result.weights = self.folded
-        self.order = self._live_order()
-
-    def _live_order(self) -> list[Term]:
-        """Topological order of what is computed at run time: folded terms are leaves."""
-        order: list[Term] = []
-        live: set[Term] = set()
-        stack = [term for term in self.outputs if term not in self.folded]
-        while stack:
-            term = stack.pop()
-            if term in live:
-                continue
-            live.add(term)
-            stack.extend(c for c in term.children if c not in self.folded and c not in live)
-        for term in topological_order(self.outputs):
-            if term in live:
-                order.append(term)
-        return order
-
-    def _fold(
-        self, term: Term, values: dict[Term, Array], leaves: dict[Term, int]
-    ) -> Array | None:
-        if term.op == "tensor":
-            name = term["name"]
-            if name in self.params:
-                leaves[term] = term.type.size
-                array = np.asarray(self.params[name])
-                if array.shape != term.shape or array.dtype.name != term.dtype:
-                    raise InputError(
-                        f"parameter {name!r} is {term.dtype} of shape {term.shape}, "
-                        f"got {array.dtype.name} of shape {array.shape}"
-                    )
-                return array
-            if name not in self.inputs:
-                raise InputError(f"tensor {name!r} is neither an input nor a parameter")
-            return None
-        if term.op in _STEPS:
-            return None
-        if term.op == "constant":
-            leaves[term] = 1
-            return term.operator.evaluate([], (), term.attributes)
-        if term.op == "compute" and self._is_product(term):
-            a, b = term.children[0].children
-            if a in values and b in values:
-                return self._fold_product(term, values[a], values[b])
-            return None
-        if any(child not in values for child in term.children):
-            return None
-        leaves[term] = sum(leaves.get(child, _FOLD_FREELY) for child in term.children)
-        if term.type.size > max(_FOLD_FREELY, 4 * leaves[term]):
-            return None
-        arrays = [values[child] for child in term.children]
-        return term.operator.evaluate(
-            arrays, tuple(child.type for child in term.children), term.attributes
-        )
-
-    def _is_product(self, term: Term) -> bool:
-        return term["function"] == "dot" and term.children[0].op == "cart_prod"
-
-    def _fold_product(self, term: Term, a: Array, b: Array) -> Array:
-        x, y = term.children[0].children
-        left = builders.access(builders.tensor("a", x.shape, x.dtype), x.type.split)
-        right = builders.access(builders.tensor("b", y.shape, y.dtype), y.type.split)
-        product = builders.cart_prod(left, right, term.children[0]["batch"])
-        return evaluate(
-            [builders.compute("dot", product, term["accumulate"])], {"a": a, "b": b}
-        )[0]
 
     # --- what is materialised -------------------------------------------------------------------
 
@@ -288,12 +171,9 @@ class _Partitioner:
             depth[term] = 1 + max((depth[c] for c in below), default=0)
             nodes[term] = 1 + sum(nodes[c] for c in below)
             computes = _computes(term)
-            if term not in self.kept and (
-                (computes and (depth[term] > _MAX_DEPTH or nodes[term] > _MAX_NODES))
-                or depth[term] > 4 * _MAX_DEPTH
-            ):
-                if term.op not in ("pair", "cart_prod"):
-                    self.kept.add(term)
+            long = computes and (depth[term] > _MAX_DEPTH or nodes[term] > _MAX_NODES)
+            if (long or depth[term] > 4 * _MAX_DEPTH) and term.op not in ("pair", "cart_prod"):
+                self.kept.add(term)
         self._spread_roots(decide=False)
 
     def _spread_roots(self, decide: bool) -> None:
@@ -316,13 +196,13 @@ class _Partitioner:
                 if child in self.folded:
                     continue
                 self.roots[child] |= roots
-                if again:
+                if again or (term.op == "pad" and child.dtype not in FLOATS):
                     repeated.add(child)
-                if seen or term.op in _STEPS:
+                if seen or term.op in STEPS:
                     self.observed.add(child)
 
     def _must_keep(self, term: Term, repeated: set[Term]) -> bool:
-        if term.op in ("tensor", "concat") or term.op in _STEPS:
+        if term.op in ("tensor", "concat") or term.op in STEPS:
             return True
         if term.op == "compute":
             kind = FUNCTIONS[term["function"]].kind
@@ -532,9 +412,7 @@ class _Partitioner:
         for axis, (before, after) in wanted.items():
             old = merged.get(axis, (0, 0))
             merged[axis] = max(old[0], before), max(old[1], after)
-        size = math.prod(
-            n + sum(merged.get(axis, (0, 0))) for axis, n in enumerate(term.shape)
-        )
+        size = math.prod(n + sum(merged.get(axis, (0, 0))) for axis, n in enumerate(term.shape))
         if size <= max(4 * term.type.size, 1 << 14):
             self.room[term] = fill, merged
 
@@ -554,7 +432,7 @@ class _Partitioner:
             self._store(term, list(range(term.type.rank)))
             return
         self._limit_reindexing(term)
-        if term.op in _STEPS:
+        if term.op in STEPS:
             for child in term.children:
                 self._outside(child)
             self._store(term, list(range(term.type.rank)))
@@ -563,7 +441,7 @@ class _Partitioner:
         if term.op == "concat":
             self._store(term, list(range(term.type.rank)))
             for part, at in self.copies.get(term, []):
-                into = _slice_of(result.stored[term], term["axis"], at, part.shape)
+                into = slice_of(result.stored[term], term["axis"], at, part.shape)
                 result.steps.append(Kernel(part, None, row_major(part.shape), into=into))
             return
         anchor, over = self.pulled.get(term, (None, row_major(term.shape)))
@@ -582,17 +460,19 @@ class _Partitioner:
         A reshape that no strided view expresses repeats the whole index once an axis, so a chain
         of them would grow the index exponentially.
         """
+        anchor = self.pulled[top][0] if top in self.pulled else None
+        above: set[Term] = {anchor} if anchor is not None else set()
         views: dict[Term, View | None] = {}
         divided: dict[Term, int] = {}
         for each in self.region(top):
-            if each is top:
+            if each is top or each is anchor:
+                continue
+            if any(child in above for child in each.children):
+                above.add(each)  # Its index only leads to the accumulator.
                 continue
             if self._leaf(each):
                 stored = self.result.stored.get(each)
-                views[each] = None if stored is None else stored.view
-                # Folded constants and reductions inside the kernel are plain until they are placed.
-                if stored is None and each not in self.inside:
-                    views[each] = row_major(each.shape)
+                views[each] = row_major(each.shape) if stored is None else stored.view
                 continue
             below = [divided.get(child, 0) for child in each.children]
             divided[each] = max(below, default=0)
@@ -627,6 +507,7 @@ class _Partitioner:
         if not math.prod(anchor.shape[:batch]) * depth:
             return None
         self._make_view(pixels)
+        self._bring_depth_inside(pixels)
         if self._descend(pixels, MOVES)[0] in self.result.constants:
             return None
         return Product(vector, pixels, first, batch)
@@ -646,9 +527,41 @@ class _Partitioner:
                 self._copy(each)
         assert self._view_of(term) is not None
 
-    def _copy(self, term: Term) -> None:
-        """A kernel that materialises a lazy term."""
-        order = self._order_like(term, None)
+    def _bring_depth_inside(self, pixels: Term) -> None:
+        """Copies a streamed operand whose long reduced axis is not the innermost in memory.
+
+        A product walks along that axis; channels-first input of many channels would touch another
+        page at every step. What is copied is the value before windows multiply it.
+        """
+        view = self._view_of(pixels)
+        assert view is not None
+        item = [atom for axis in view.axes[pixels.type.split :] for atom in axis]
+        longest = max(item, default=(1, 1))
+        if longest[0] < _LONG or longest[1] == 1 or min(s for _, s in item) == 0:
+            return
+        leaf, chain = self._descend(pixels, MOVES)
+        source = leaf
+        for term in chain:
+            if term.op in ("windows", "broadcast"):
+                break
+            source = term
+        if source is leaf:
+            return
+        inner = self._view_of(source)
+        assert inner is not None
+        # The axis that holds the long one, innermost; the others as they lie.
+        last = [k for k, axis in enumerate(inner.axes) if any(s == longest[1] for _, s in axis)]
+        if len(last) != 1 or source.type.size < _LONG * _LONG:
+            return
+        rest = [k for k in range(len(inner.axes)) if k not in last]
+        rest.sort(key=lambda k: -inner_stride(inner.axes[k]))
+        self._copy(source, [*rest, *last])
+
+    def _copy(self, term: Term, order: list[int] | None = None) -> None:
+        """A kernel that materialises a lazy term, with its axes in the order given."""
+        self._limit_reindexing(term)
+        if order is None:
+            order = self._order_like(term, None)
         self.kept.add(term)
         self._store(term, order)
         if term.type.size:
@@ -666,17 +579,18 @@ class _Partitioner:
         """Makes ``term`` something that NumPy can view: stored, or a view of what is stored."""
         view = self._view_of(term)
         if view is None:
-            self._make_view_or_copy(term)
+            self._copy(term)
             view = self._view_of(term)
         assert view is not None
         leaf, _ = self._descend(term, MOVES)
         if term not in self.result.stored:
             base = self.result.stored[leaf]
-            self.result.stored[term] = Stored(base.buffer, base.base, view)
+            self._put(term, Stored(base.buffer, base.base, view))
         return term
 
-    def _make_view_or_copy(self, term: Term) -> None:
-        self._copy(term)
+    def _put(self, term: Term, stored: Stored) -> None:
+        self.result.stored[term] = stored
+        self.result.since[term] = len(self.result.steps)
 
     def _store_constant(self, term: Term) -> None:
         array = self.folded[term]
@@ -706,15 +620,15 @@ class _Partitioner:
             whole, at, chain = self.place[term]
             part_view = replay(chain, row_major(term.shape))
             assert part_view is not None
-            into = _slice_of(self.result.stored[whole], whole["axis"], at, part_view.shape)
+            into = slice_of(self.result.stored[whole], whole["axis"], at, part_view.shape)
             view = compose_inverse(part_view, term.shape, into.view)
             assert view is not None
-            self.result.stored[term] = Stored(into.buffer, into.base, view)
+            self._put(term, Stored(into.buffer, into.base, view))
             return
         fill, wanted = self.room.get(term, (0, {}))
-        view = _storage(term.shape, over, space, order, wanted, fill)
-        number = self._buffer(_occupied(view), term.dtype)
-        self.result.stored[term] = Stored(number, 0, view)
+        view = arrange(term.shape, over, space, order, wanted, fill)
+        number = self._buffer(occupied(view), term.dtype)
+        self._put(term, Stored(number, 0, view))
         if any(view.margins):
             self.result.steps.append(Fill(number, view))
 
@@ -728,7 +642,7 @@ class _Partitioner:
             part = replay(chain, over)
             axes = list(range(whole.type.rank))
             if part is not None:
-                rank = _ranking(part, space, order)
+                rank = ranking(part, space, order)
                 axes.sort(key=lambda axis: rank[axis])
             wholes.append((whole, axes))
             term, over, space, order = whole, row_major(whole.shape), whole.shape, axes
@@ -754,7 +668,7 @@ class _Partitioner:
         else:
             theirs = list(range(batch, batch + streamed))
             mine = list(range(batch + streamed, count))
-        strides = [_inner_stride(pixels.axes[batch + k]) for k in range(streamed)]
+        strides = [inner_stride(pixels.axes[batch + k]) for k in range(streamed)]
         theirs = [
             axis for _, axis in sorted(zip(strides, theirs, strict=True), key=lambda p: -p[0])
         ]
@@ -781,7 +695,7 @@ class _Partitioner:
             else:
                 view = self._trace_view(top, leaf, self.result.stored[leaf].view, exact=False)
             if view is not None:
-                strides = [_inner_stride(axis) for axis in view.axes[: term.type.rank]]
+                strides = [inner_stride(axis) for axis in view.axes[: term.type.rank]]
                 axes = range(len(strides))
                 return sorted(axes, key=lambda axis: -strides[axis] if strides[axis] else -_ROOM)
         return list(range(term.type.rank))
@@ -825,27 +739,6 @@ def canonical(term: Term, children: tuple[Term, ...]) -> Term:
     return term
 
 
-def replay(chain: Iterable[Term], view: View) -> View | None:
-    """The moves of ``chain`` applied to a view, first one first."""
-    current: View | None = view
-    for term in chain:
-        if current is None:
-            return None
-        current = move_view(term, current)
-    return current
-
-
-def compact(array: Array) -> tuple[Array, View]:
-    """An array without its repetitions: contiguous elements, and the view that repeats them."""
-    keep = tuple(
-        slice(0, 1) if stride == 0 and size > 1 else slice(None)
-        for stride, size in zip(array.strides, array.shape, strict=True)
-    )
-    small = np.ascontiguousarray(array[keep]) if array.ndim else array.reshape(1)
-    shape = small.shape if array.ndim else ()
-    return small, row_major(shape).broadcast(array.shape)
-
-
 def _computes(term: Term) -> bool:
     return term.op in ("compute", "cast", "where", "gather")
 
@@ -885,99 +778,3 @@ def _product_view(term: Term, left: View | None, right: View | None) -> View | N
     )
     assert len(outer) == split
     return right.with_axes((*outer, ((2, 0),), *right.axes[b.type.split :]))
-
-
-def _inner_stride(axis: Sequence[tuple[int, int]]) -> int:
-    return axis[-1][1] if axis else 0
-
-
-def _ranking(over: View, space: tuple[int, ...], order: Sequence[int]) -> list[tuple[int, int]]:
-    """A sort key for each axis of ``over``: where its innermost atom stands in the loop order."""
-    position = {axis: k for k, axis in enumerate(order)}
-    bounds = _bounds(space)
-    keys = []
-    for axis in over.axes:
-        if not axis:
-            keys.append((-1, 0))
-            continue
-        stride = axis[-1][1]
-        owner = next(
-            (k for k, low in enumerate(bounds) if low <= stride < low * space[k]), len(space) - 1
-        )
-        keys.append((position[owner], -stride))
-    return keys
-
-
-def _bounds(shape: tuple[int, ...]) -> list[int]:
-    result, step = [], 1
-    for size in reversed(shape):
-        result.append(step)
-        step *= max(size, 1)
-    return result[::-1]
-
-
-def _storage(
-    shape: tuple[int, ...],
-    over: View,
-    space: tuple[int, ...],
-    order: Sequence[int],
-    wanted: Mapping[int, tuple[int, int]],
-    fill: Any,
-) -> View:
-    """Storage for a value whose axes are ``over`` in the loop space, in the order of the loops."""
-    bounds = _bounds(space)
-    pieces: list[tuple[tuple[int, int], int, int, int]] = []  # key, axis, place in axis, size
-    position = {axis: k for k, axis in enumerate(order)}
-    for k, axis in enumerate(over.axes):
-        atoms = split_atoms(axis, bounds)
-        if atoms is None or (k in wanted and len(atoms) > 1 and axis):
-            atoms = axis
-        for j, (size, stride) in enumerate(atoms):
-            owner = next(
-                (a for a, low in enumerate(bounds) if low <= stride < low * space[a]), 0
-            )
-            pieces.append(((position.get(owner, 0), -stride), k, j, size))
-    strides: dict[tuple[int, int], tuple[int, int]] = {}
-    step = offset = 0
-    step = 1
-    margins: list[Margin | None] = [None] * len(shape)
-    parts = {k: sum(1 for p in pieces if p[1] == k) for k in range(len(shape))}
-    for _, k, j, size in sorted(pieces, reverse=True):
-        strides[k, j] = (size, step)
-        before, after = wanted.get(k, (0, 0)) if parts[k] == 1 else (0, 0)
-        if before or after:
-            margins[k] = Margin(k, before, after)
-            offset += before * step
-        step *= max(size + before + after, 1)
-        if step % _PAGE == 0 and step == size and len(pieces) > 1:
-            # Rows a multiple of a page apart would all fall into the same sets of the cache.
-            step += _SKEW
-    axes = tuple(
-        normal(tuple(strides[k, j] for j in range(parts[k]))) for k in range(len(shape))
-    )
-    return View(offset, axes, tuple(margins), fill)
-
-
-def _occupied(view: View) -> int:
-    """Elements from the start of a buffer to the end of the value, margins included."""
-    if 0 in view.shape:
-        return 1
-    high = view.span[1]
-    for axis, margin in zip(view.axes, view.margins, strict=True):
-        if margin and axis:
-            high += margin.after * axis[-1][1]
-    return high + 1
-
-
-def _slice_of(whole: Stored, axis: int, at: int, shape: tuple[int, ...]) -> Stored:
-    """The storage of a part of a concat."""
-    stride = whole.view.axes[axis]
-    step = stride[0][1] if stride else 0
-    axes, margins = list(whole.view.axes), list(whole.view.margins)
-    axes[axis] = normal(((shape[axis], step),))
-    margins[axis] = None
-    view = View(whole.view.offset, tuple(axes), tuple(margins), whole.view.fill)
-    return Stored(whole.buffer, whole.base + at * step, view)
-
-
-__all__ = ["Fill", "Kernel", "Partition", "Product", "PythonStep", "Stored", "in_order", "partition"]

@@ -229,9 +229,7 @@ def _simple_power(a: Expr, exponent: float, dtype: str) -> Expr:
                            root + const(0.0, dtype))  # fmt: skip
     # a**0.75 = sqrt(a) * sqrt(sqrt(a)): two correctly rounded roots instead of a libm call.
     power = root * tirx.sqrt(root) + const(0.0, dtype)
-    return tirx.Select(
-        tirx.EQ(a, const(float("-inf"), dtype)), const(float("inf"), dtype), power
-    )
+    return tirx.Select(tirx.EQ(a, const(float("-inf"), dtype)), const(float("inf"), dtype), power)
 
 
 def _shift(a: Expr, b: Expr, dtype: str, *, left: bool) -> Expr:

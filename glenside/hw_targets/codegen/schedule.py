@@ -8,7 +8,6 @@ runs at the peak rate of the fused multiply-add units, 7 x 4 spills and loses a 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -50,16 +49,24 @@ class ProductTile:
     pixels: int
     vectors: int
     lanes: int
-    resident_outer: bool
-    """Whether the resident operand's tiles are the outer loop (else the streamed one's)."""
+    order: str
+    """Which operand's tiles are the outer loop: ``resident``: those of the packed operand, each of
+    which is then used on all of the other before the next is read; ``streamed``: the other way
+    round; ``blocked``: resident tiles within blocks of streamed ones, where neither operand fits
+    into the cache."""
 
     @property
     def width(self) -> int:
         return self.vectors * self.lanes
 
 
-def product_tile(machine: Machine, dtype: str, m: int, n: int, k: int) -> ProductTile:
-    """The tile for ``m`` results along vectors, ``n`` along the streamed axis, depth ``k``."""
+def product_tile(
+    machine: Machine, dtype: str, m: int, n: int, k: int, streamed: int
+) -> ProductTile:
+    """The tile for ``m`` results along vectors, ``n`` along the streamed axis, depth ``k``.
+
+    ``streamed`` is the number of elements that the streamed operand lies in.
+    """
     lanes = machine.lanes(dtype)
     most = 14 if machine.registers >= 32 else 6
     rows = -(-n // max(-(-n // most), 1))  # Rows are spread evenly over the fewest tiles.
@@ -70,12 +77,24 @@ def product_tile(machine: Machine, dtype: str, m: int, n: int, k: int) -> Produc
     elif rows * 4 <= room // 2:
         vectors = 4
     vectors = max(1, min(vectors, -(-m // lanes)))
-    weights = m * k * np.dtype(dtype).itemsize
-    return ProductTile(rows, vectors, lanes, weights > machine.l2_bytes // 4)
+    size = np.dtype(dtype).itemsize
+    if m * k * size <= machine.l2_bytes // 4:
+        order = "streamed"
+    elif streamed * size <= machine.l2_bytes // 2 or n < 4:
+        order = "resident"
+    else:
+        order = "blocked"
+    return ProductTile(rows, vectors, lanes, order)
+
+
+def block_rows(machine: Machine, rows: int, row_bytes: int) -> int:
+    """How many rows of register tiles make a block: as many as half the cache holds."""
+    most = max(machine.l2_bytes // 2 // max(row_bytes, 1) - 2, 1)
+    return max(n for n in range(1, min(rows, most) + 1) if rows % n == 0)
 
 
 def pieces(length: int, lanes: int) -> list[tuple[int, int]]:
-    """``(start, width)`` of vectors that cover ``length`` exactly: full ones, then powers of two."""
+    """``(start, width)`` of vectors that cover a length: full ones, then powers of two."""
     result, at = [], 0
     while at < length:
         width = lanes
@@ -96,13 +115,11 @@ def parallel_prefix(extents: Sequence[int], enough: int = 16) -> int:
     return len(extents)
 
 
-PARALLEL_WORK = 1 << 14
-"""Kernels that do less than this many element operations run on one thread."""
+PARALLEL_WORK = 1 << 16
+"""Kernels that store less than this many elements, or do as much work, run on one thread: about
+10 microseconds, several times what it takes to wake a worker."""
 
 
 def is_parallel(work: int) -> bool:
+    """Whether a kernel of so much work is shared among threads."""
     return work >= PARALLEL_WORK
-
-
-def product(values: Sequence[int]) -> int:
-    return math.prod(values)

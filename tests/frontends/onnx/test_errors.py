@@ -144,3 +144,24 @@ def test_values_out_of_order():
     nodes = [helper.make_node("Neg", ["b"], ["y"]), helper.make_node("Neg", ["x"], ["b"])]
     result = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     assert fails(helper.make_model(helper.make_graph(nodes, "g", [x], [result])))
+
+
+def test_unknown_operators_and_known_ones_that_cannot_be_read_are_in_one_error() -> None:
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["i"], name="nonzero"),
+        helper.make_node("Frobnicate", ["x"], ["y"], name="frob"),
+        helper.make_node("RandomNormalLike", ["x"], ["z"], name="random"),
+    ]
+    outputs = [
+        helper.make_tensor_value_info("i", TensorProto.INT64, None),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, None),
+        helper.make_tensor_value_info("z", TensorProto.FLOAT, None),
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3])]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", inputs, outputs),
+        opset_imports=[helper.make_opsetid("", 17)],
+    )
+    with pytest.raises(UnsupportedOperator) as caught:
+        import_model(model)
+    assert [each.node for each in caught.value.nodes] == ["nonzero", "frob", "random"]
