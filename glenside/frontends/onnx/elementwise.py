@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from glenside.frontends.onnx.node import Node, dtype_name, operator
-from glenside.frontends.onnx.phrases import (
+from glenside.frontends.lowering.phrases import (
     div,
     elementwise,
     like,
@@ -11,6 +10,7 @@ from glenside.frontends.onnx.phrases import (
     minimum,
     select,
 )
+from glenside.frontends.onnx.node import Node, dtype_name, operator
 from glenside.language import Term, builders
 from glenside.language.shape import FLOATS
 

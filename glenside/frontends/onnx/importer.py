@@ -21,12 +21,12 @@ from glenside.frontends.onnx.node import (
     Lowering,
     NeedsConstant,
     Node,
-    Refused,
     Result,
     dtype_name,
     node_name,
 )
 from glenside.frontends.onnx.tensors import NARROW, WIDENING, dense, to_array
+from glenside.frontends.refusal import Refused
 from glenside.language import AccessType, Model, Term, builders, topological_order
 from glenside.language.shape import DTYPES
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from glenside.frontends.lowering.phrases import reshape, select, spread, transpose
 from glenside.frontends.onnx.node import Array, Node, operator
-from glenside.frontends.onnx.phrases import reshape, select, spread, transpose
 from glenside.language import Term, builders
 
 

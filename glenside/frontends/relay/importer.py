@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import ModelError, ShapeError
-from glenside.frontends.relay.parameters import is_input, seeded
+from glenside.frontends.parameters import is_input, seeded
 from glenside.frontends.relay.parser import parse_module
 from glenside.frontends.relay.syntax_tree import Function, Module, Position
 from glenside.frontends.relay.types import (
