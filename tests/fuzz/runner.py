@@ -11,12 +11,14 @@ import argparse
 import faulthandler
 import json
 import os
+import queue
 import random
 import resource
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,13 +50,26 @@ def fuzz(
         )
         for each in range(min(workers, count))
     ]
+    results: queue.SimpleQueue[dict[str, Any] | int] = queue.SimpleQueue()
+
+    def collect(process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            results.put(json.loads(line))
+        results.put(process.wait())
+
     try:
-        # A pipe holds some hundred results of a worker that is not being read from.
         for process in started:
-            assert process.stdout is not None
-            yield from map(json.loads, process.stdout)
-            if process.wait() != 0:
-                raise RuntimeError(f"a fuzz worker ended with {process.returncode}")
+            threading.Thread(target=collect, args=[process], daemon=True).start()
+        running = len(started)
+        while running:
+            result = results.get()
+            if isinstance(result, dict):
+                yield result
+                continue
+            running -= 1
+            if result != 0:
+                raise RuntimeError(f"a fuzz worker ended with {result}")
     finally:
         for process in started:
             process.kill()

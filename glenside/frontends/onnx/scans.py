@@ -5,13 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from glenside.frontends.lowering.phrases import (
-    elementwise,
-    reduce,
-    select,
-    to_end,
-    transpose,
-)
+from glenside.frontends.lowering.phrases import elementwise, reduce, select, to_end, transpose
 from glenside.frontends.onnx.indexing import gather_elements
 from glenside.frontends.onnx.node import Node, dtype_name, operator
 from glenside.language import Term, builders

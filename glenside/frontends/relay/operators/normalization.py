@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from glenside.frontends.lowering import normalization
 from glenside.frontends.lowering.axes import axis_of, check_vector
-from glenside.frontends.lowering.phrases import (
-    add,
-    along,
-    unsqueeze_to,
-)
+from glenside.frontends.lowering.phrases import add, along, unsqueeze_to
 from glenside.frontends.relay.signature import operator
 from glenside.frontends.relay.types import Value
 from glenside.language import Term, builders
