@@ -103,6 +103,8 @@ def targets() -> tuple[TargetKind, ...]:
 def find_target(target: str | Target) -> Target:
     """The target of that name; raises :class:`TargetError` saying which there are."""
     if not isinstance(target, str):
+        if not hasattr(target, "compile"):
+            raise TargetError(f"a target is a name or a Target, got {target!r}")
         return target
     name, _, options = target.partition(":")
     kind = _KINDS.get(name)

@@ -77,6 +77,20 @@ WRONG = {
         read("(float[4611686018427387904, 4] x) => (float y) { y = ReduceSum(x) }"),
         "input 'x'.*more elements",
     ),
+    "a function that is called as an operator": (
+        read(
+            '(float[2] x) => (float[2] y) { y = Relu(x) } '
+            '<opset_import: ["": 17], domain: ""> Relu (a) => (b) { b = Neg(a) }'
+        ),
+        "function 'Relu' has the name of a standard operator",
+    ),
+    "a sequence of a trillion parts": (
+        read(
+            "(float[1099511627776] x) => (float[2] y) <int64 at = {0}, int64 two = {2}> "
+            "{ s = SplitToSequence(x, two)  y = SequenceAt(s, at) }"
+        ),
+        r"\(SplitToSequence\): a sequence of 549755813888 parts",
+    ),
     "a subgraph for an operator that takes none": (
         read(f"{PAIR} {{ y = ThresholdedRelu <to = g () => (float z) {{ z = Neg(x) }}> (x) }}"),
         r"\(ThresholdedRelu\): Unrecognized attribute: to",
@@ -140,6 +154,13 @@ def test_an_index_out_of_range_is_never_another_element():
         with pytest.raises(InputError, match="an index is outside"):
             gathered([index], [0])
     np.testing.assert_array_equal(gathered([-1], [2]), [[2], [5]])
+
+
+def test_what_is_cut_off_is_not_repeated():
+    body = '<int64[2] p = {1, -2}> { y = Pad <mode = "wrap"> (x, p) }'
+    model = import_model(read(f"(float[3] x) => (float[2] y) {body}", opset=19))
+    env = {"x": np.array([1, 2, 3], "float32"), **model.params}
+    np.testing.assert_array_equal(evaluate(model.roots, env)[0], [1, 1])
 
 
 def test_what_does_not_fit_in_memory_is_said():
