@@ -26,10 +26,10 @@ def show(title: str, rows: Sequence[dict[str, Any]], json_path: Path | None = No
     columns = list(rows[0]) if rows else []
     for column in columns:
         numeric = all(isinstance(row[column], int | float) for row in rows)
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        table.add_column(column, justify="right" if numeric else "left", no_wrap=True)
     for row in rows:
         table.add_row(*(_cell(row[column]) for column in columns))
-    Console(width=max(100, Console().width)).print(table)
+    Console(width=max(160, Console().width)).print(table)
     if json_path is not None:
         record = {"benchmark": title, "machine": platform.processor(), "rows": list(rows)}
         json_path.parent.mkdir(parents=True, exist_ok=True)

@@ -47,7 +47,7 @@ def check(
 
     :raises CheckFailed: it exceeds :data:`TOLERANCE`; names the first node that differs.
     """
-    inputs = random_inputs(model.inputs, seed)
+    inputs = random_inputs(model.inputs, seed, model.roots)
     env = {**model.params, **inputs}
     step = (lambda done, total: progress("check", done, total)) if progress else None
     expected = evaluate(model.roots, env, step)

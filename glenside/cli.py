@@ -6,16 +6,18 @@ import importlib
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 import glenside
 from glenside.errors import GlensideError, InputError
@@ -24,7 +26,12 @@ from glenside.language import AccessType, random_inputs
 from glenside.optimize import ITER_LIMIT, NODE_LIMIT
 from glenside.program import Program
 
+if TYPE_CHECKING:
+    from glenside.rewrites.ruleset import RuleSet
+
 Array = np.ndarray[Any, Any]
+
+DEFAULT_TARGET = "cpu"
 
 app = typer.Typer(
     add_completion=False,
@@ -32,30 +39,53 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Equality saturation for tensor programs: rewrite, offload, compile, run, check.",
 )
-_out = Console()
-_err = Console(stderr=True)
+# Names come from models and may look like markup or emoji codes.
+_out = Console(markup=False, emoji=False)
+_err = Console(markup=False, emoji=False, stderr=True)
 
-ModelArgument = Annotated[str, typer.Argument(help="A model file (ONNX).", show_default=False)]
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL", help="A model file: ONNX, or Relay as text (.relay).", show_default=False
+    ),
+]
 TargetOption = Annotated[
-    str, typer.Option("--target", "-t", help="A target; `glenside targets` lists them.")
+    str | None,
+    typer.Option(
+        "--target",
+        "-t",
+        metavar="TARGET",
+        help=f"A target, {DEFAULT_TARGET} by default; `glenside targets` lists them.",
+    ),
 ]
 ShapeOption = Annotated[
     list[str] | None,
-    typer.Option("--shape", metavar="NAME=D,D,...", help="The shape of a dynamic input."),
+    typer.Option(
+        "--shape",
+        metavar="NAME=D,D,...",
+        help="The shape of a dynamic input; repeat it for several inputs.",
+    ),
 ]
 ParamsOption = Annotated[
-    Path | None, typer.Option("--params", help="An .npz with the model's parameters by name.")
+    Path | None,
+    typer.Option(
+        "--params",
+        metavar="FILE.npz",
+        help="Arrays by name: the weights of Relay text (else drawn from a seed), "
+        "or inputs of an ONNX model to hold constant.",
+    ),
 ]
 
 
 @app.command()
 def optimize(
     model: ModelArgument,
-    target: TargetOption = "cpu",
+    target: TargetOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Save the program to this directory.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="Save the program to this directory."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
@@ -64,16 +94,21 @@ def optimize(
         float | None, typer.Option(min=0, help="Most seconds of exploration.")
     ] = None,
     cost_model: Annotated[
-        str | None, typer.Option(help="A cost model in place of the target's.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="In place of the target's own: maximise-offload or roofline."
+        ),
     ] = None,
-    extractor: Annotated[str, typer.Option(help="best, bottom-up or greedy-dag.")] = "best",
+    extractor: Annotated[
+        str, typer.Option(metavar="NAME", help="best, bottom-up or greedy-dag.")
+    ] = "best",
     check: Annotated[bool, typer.Option(help="Compare with NumPy on random inputs.")] = True,
 ) -> None:
     """Optimise a model for a target and report what came of it."""
     with _progress() as listener:
         program = glenside.optimize(
             model,
-            target,
+            target or DEFAULT_TARGET,
             shapes=_shapes(shape),
             params=_read_npz(params) if params else None,
             node_limit=node_limit,
@@ -97,7 +132,11 @@ def optimize(
 @app.command()
 def run(
     program: Annotated[
-        str, typer.Argument(help="A saved program's directory, or a model file.", metavar="PROGRAM")
+        str,
+        typer.Argument(
+            metavar="PROGRAM",
+            help="A saved program's directory, or a model file (ONNX or Relay text).",
+        ),
     ],
     inputs: Annotated[
         list[str] | None,
@@ -105,27 +144,37 @@ def run(
             "--input",
             "-i",
             metavar="[NAME=]FILE",
-            help="An input from .npy, .npz (by name) or .pb; random where none is given.",
+            help="An input from .npy, .npz (by name) or .pb; random where none is given. "
+            "Repeat it for several inputs.",
         ),
     ] = None,
-    target: TargetOption = "cpu",
+    target: TargetOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the outputs to this .npz.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE.npz", help="Write the outputs to this .npz."),
     ] = None,
     repeat: Annotated[int, typer.Option(min=1, help="Run so many times; report the best.")] = 1,
-    seed: Annotated[int, typer.Option(help="Seed of random inputs.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of random inputs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
-    """Run a saved program, or a model after optimising it for --target."""
-    if Path(program).is_dir():
+    """Run a saved program, or a model after optimising it for --target.
+
+    --target, --shape and --params are for models: a saved program has its own.
+    """
+    if output is not None and output.suffix != ".npz":
+        raise InputError(f"--output {output}: outputs are written as .npz; name a file so")
+    if program and Path(program).is_dir():
+        for option, value in (("--target", target), ("--shape", shape), ("--params", params)):
+            if value:
+                raise InputError(f"{option} is for a model; {program} is a saved program")
         loaded = glenside.load(program)
     else:
         with _progress() as listener:
             loaded = glenside.optimize(
                 program,
-                target,
+                target or DEFAULT_TARGET,
                 shapes=_shapes(shape),
                 params=_read_npz(params) if params else None,
                 check=False,
@@ -167,7 +216,7 @@ def check_rules(
     rules: Annotated[
         str | None,
         typer.Argument(
-            help="A rule set of your own, as module:name; all rules that ship by default.",
+            help="Rules of your own, as my_rules:RULES; all rules that ship by default.",
             metavar="[MODULE:NAME]",
         ),
     ] = None,
@@ -206,26 +255,39 @@ def check_rules(
             found = verdict.counterexample
             shown = f"{found.program}\n{found.reason}" if found else ""
             colour = "green" if verdict.ok else "red"
-            table.add_row(verdict.rule, f"{verdict.fired:,}", f"[{colour}]{verdict}[/]", shown)
+            told = Text(str(verdict), style=colour)
+            table.add_row(verdict.rule, f"{verdict.fired:,}", told, shown)
         _out.print(table)
     if not all(verdict.ok for verdict in verdicts):
         raise typer.Exit(1)
 
 
-def _find_rules(name: str | None) -> object:
-    from glenside.rewrites.ruleset import all_rules
+def _find_rules(name: str | None) -> RuleSet:
+    from glenside.rewrites.ruleset import all_rules, as_ruleset
 
     if name is None:
         return all_rules()
-    module, colon, attribute = name.partition(":")
+    module, colon, attribute = name.rpartition(":")
     if not (module and colon and attribute):
         raise InputError(f"rules are named module:name, such as my_rules:RULES; got {name!r}")
+    if module.endswith(".py") or not all(part.isidentifier() for part in module.split(".")):
+        raise InputError(f"give a module name such as my_rules:RULES, not a file; got {name!r}")
     # As `python -m` does: what lies in the current directory can be named.
     sys.path.insert(0, "")
     try:
-        return getattr(importlib.import_module(module), attribute)
+        found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as problem:
         raise InputError(f"no rules are found at {name}: {problem}") from problem
+    except Exception as problem:  # The user's module may raise anything.
+        kind = type(problem).__name__
+        raise InputError(f"{module} cannot be imported: {kind}: {problem}") from problem
+    try:
+        chosen = as_ruleset(found, name)
+    except RecursionError:  # A string is iterable all the way down.
+        raise InputError(f"{name} is neither a rule nor a rule set but {found!r}") from None
+    if not chosen.rules:
+        raise InputError(f"{name} holds no rules: there is nothing to check")
+    return chosen
 
 
 @app.callback(invoke_without_command=True)
@@ -242,19 +304,14 @@ def main() -> NoReturn:
     try:
         app()
     except GlensideError as problem:
-        _err.print(f"[bold red]error:[/] {_one_line(problem)}", soft_wrap=True, highlight=False)
+        said = " ".join(str(problem).split())
+        _err.print(Text.assemble(("error:", "bold red"), " ", said), soft_wrap=True)
         sys.exit(2)
     except SystemExit as done:
         if done.code == 130:  # Ctrl-C, which typer has caught.
             _err.print("stopped")
         raise
     sys.exit(0)
-
-
-def _one_line(problem: GlensideError) -> str:
-    from rich.markup import escape
-
-    return escape(" ".join(str(problem).split()))
 
 
 @contextmanager
@@ -265,7 +322,7 @@ def _progress() -> Iterator[Listener | None]:
         return
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description:<9}"),
+        TextColumn("{task.description:<9}", markup=False),
         BarColumn(),
         TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
         TimeElapsedColumn(),
@@ -307,6 +364,8 @@ def _inputs(program: Program, options: list[str], seed: int) -> dict[str, Array]
         name, _, file = option.rpartition("=")
         path = Path(file)
         if path.suffix == ".npz":
+            if name:
+                raise InputError(f"--input {option}: an .npz names its arrays; give {file} alone")
             given |= _read_npz(path)
             continue
         if not name:
@@ -320,28 +379,54 @@ def _inputs(program: Program, options: list[str], seed: int) -> dict[str, Array]
 
 
 def _read_array(path: Path) -> Array:
-    try:
-        if path.suffix == ".pb":
-            import onnx
-
-            return np.asarray(onnx.numpy_helper.to_array(onnx.load_tensor(str(path))))
-        return np.asarray(np.load(path, allow_pickle=False))
-    except Exception as problem:  # Readers raise whatever their parsers raise.
-        raise InputError(f"{path} holds no array (.npy, .npz or .pb): {problem}") from problem
+    if path.suffix == ".pb":
+        array = _read(path, "holds no ONNX tensor", _read_tensor)
+    else:
+        array = _read(path, "holds no array (.npy, .npz or .pb)", _load_numpy)
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"{path} holds several arrays: call it .npz")
+    return array
 
 
 def _read_npz(path: Path) -> dict[str, Array]:
+    arrays = _read(path, "is not an .npz archive of arrays", _load_numpy)
+    if not isinstance(arrays, dict):
+        raise InputError(f"{path} holds one array without a name; an .npz of arrays is needed")
+    return arrays
+
+
+def _read[T](path: Path, otherwise: str, reader: Callable[[Path], T]) -> T:
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except Exception as problem:  # As above.
-        raise InputError(f"{path} is not an .npz archive of arrays: {problem}") from problem
+        return reader(path)
+    except OSError as problem:
+        if problem.strerror:
+            raise InputError(f"cannot read {path}: {problem.strerror}") from problem
+        raise InputError(f"{path} {otherwise}") from problem
+    except Exception as problem:  # Readers raise whatever their parsers raise.
+        raise InputError(f"{path} {otherwise}") from problem
+
+
+def _read_tensor(path: Path) -> Array:
+    import onnx
+
+    return np.asarray(onnx.numpy_helper.to_array(onnx.load_tensor(str(path))))
+
+
+def _load_numpy(path: Path) -> Array | dict[str, Array]:
+    loaded = np.load(path, allow_pickle=False)
+    if isinstance(loaded, np.ndarray):
+        return loaded
+    with loaded as archive:
+        return {name: archive[name] for name in archive.files}
 
 
 def _write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
+    """As ``np.savez`` does, which cannot take every name."""
     try:
-        with path.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
     except OSError as problem:
         raise InputError(f"cannot write {path}: {problem.strerror}") from problem
 

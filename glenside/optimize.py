@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside import check as checking
+from glenside.errors import InputError
 from glenside.frontends import load_model
 from glenside.hw_targets.target import Progress, Target, find_target
 from glenside.interrupt import between_steps
@@ -68,7 +69,9 @@ def optimize(
     """
     from glenside.extraction import extract, find_cost_model
     from glenside.rewrites import saturate
+    from glenside.rewrites.ruleset import as_ruleset
 
+    _check_limits(node_limit, iter_limit, time_limit)
     chosen = find_target(target)
     costs = chosen.cost_model() if cost_model is None else find_cost_model(cost_model)
     clock = _Clock(progress)
@@ -78,7 +81,7 @@ def optimize(
     with clock.stage("saturate") as step:
         explored = saturate(
             imported.roots,
-            chosen.rules() if rules is None else rules,
+            chosen.rules() if rules is None else [as_ruleset(each) for each in rules],
             node_limit=node_limit,
             iter_limit=iter_limit,
             time_limit=time_limit,
@@ -115,6 +118,7 @@ def optimize(
         extractor=extracted.extractor,
         rules=tuple(RuleUse(name, count) for name, count in explored.rules.items()),
         units=count_units(used),
+        cost_parts=tuple(getattr(costs, "components", ())),
     )
     names = {
         extracted.classes[number]: imported.names[term]
@@ -133,6 +137,15 @@ def optimize(
     if check:
         program.report = report.checked(checking.check(program, imported, progress=progress))
     return program
+
+
+def _check_limits(node_limit: int, iter_limit: int, time_limit: float | None) -> None:
+    for name, limit in (("node_limit", node_limit), ("iter_limit", iter_limit)):
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+            raise InputError(f"{name} must be a whole number from 0 up, got {limit!r}")
+    # Written so that nan is refused.
+    if time_limit is not None and not (isinstance(time_limit, int | float) and time_limit >= 0):
+        raise InputError(f"time_limit must be seconds from 0 up, or None, got {time_limit!r}")
 
 
 def _computes(model: Model) -> int:

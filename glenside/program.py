@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import shutil
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from glenside.errors import GlensideError, InputError
+from glenside.errors import GlensideError, InputError, TargetError
 from glenside.hw_targets.target import Executable, Runnable
 from glenside.language import AccessType, Term, parse_all, to_text
 from glenside.report import Report
 
 Array = np.ndarray[Any, Any]
 
-_FORMAT = 1
+_FORMAT = 2
 _MANIFEST = "program.json"
 _TEXT = "program.glenside"
-_CODE = "code"
+_CODE = "code-{}"
+_HASH = 16
 _SOURCE = "source.txt"
 _TIR = "tir.json"
 
@@ -54,6 +58,8 @@ class Program:
         self.names = dict(names or {})
         """What the user's model calls the values of terms; empty in a loaded program."""
         self._saved = saved
+        """The folder of the files of a loaded program, absolute."""
+        self._text = None if saved is None else _read(saved / _TEXT).strip()
         self._terms = tuple(outputs.values()) if isinstance(outputs, Mapping) else None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Array | tuple[Array, ...]:
@@ -107,25 +113,38 @@ class Program:
     @property
     def text(self) -> str:
         """The extracted program in the text form."""
-        if self._saved is not None:
-            return (self._saved / _TEXT).read_text().strip()
-        return to_text(*self.terms)
+        return to_text(*self.terms) if self._text is None else self._text
 
     @property
     def tir(self) -> Any:
-        """The TVM IRModule of its kernels (needs TVM's compiler library)."""
+        """The TVM IRModule of its kernels (needs TVM's compiler library).
+
+        :raises GlensideError: the program was loaded from files that are gone by now.
+        """
         if self._saved is not None:
             import tvm
 
-            return tvm.ir.load_json((self._saved / _TIR).read_text())
+            return tvm.ir.load_json(self._read_saved(_TIR))
         return self._compiled.module
 
     @property
     def source(self) -> str:
-        """The generated code of its kernels."""
+        """The generated code of its kernels.
+
+        :raises GlensideError: the program was loaded from files that are gone by now.
+        """
         if self._saved is not None:
-            return (self._saved / _SOURCE).read_text()
+            return self._read_saved(_SOURCE)
         return self._compiled.source
+
+    def _read_saved(self, name: str) -> str:
+        assert self._saved is not None
+        try:
+            return _read(self._saved / name)
+        except OSError as problem:
+            raise GlensideError(
+                f"{self.name} was loaded from {self._saved}: {name}: {problem.strerror}"
+            ) from problem
 
     def trace(self, *args: Any, **kwargs: Any) -> dict[Term, Array]:
         """The value of every term that is materialised while the program runs."""
@@ -170,32 +189,60 @@ class Program:
         """Writes the program to a directory (made when missing) that :func:`load` reads.
 
         It then runs without egglog, onnx and the TVM compiler: ``program.json`` holds inputs,
-        outputs and the report, ``program.glenside`` the term, ``source.txt`` and ``tir.json`` the
-        kernels to look at, ``code/`` the compiled kernels and the parameters.
+        outputs and the report and names the folder ``code-<hash>`` of everything else:
+        ``program.glenside`` is the term, ``source.txt`` and ``tir.json`` are the kernels to look
+        at, the rest are the compiled kernels and the parameters. A program that was there before
+        is replaced at once and as a whole; where it is loaded it keeps running.
+
+        :raises GlensideError: the directory cannot be written, or the program was loaded from
+            files that are gone by now.
         """
+        from glenside.hw_targets.codegen import launch
+
         folder = Path(directory)
-        if self._saved is not None:
-            if folder.resolve() != self._saved.resolve():
-                shutil.copytree(self._saved, folder, dirs_exist_ok=True)
-            return
-        text, source, tir = self.text, self.source, self.tir
         try:
-            (folder / _CODE).mkdir(parents=True, exist_ok=True)
-            self._compiled.save(str(folder / _CODE))
-            (folder / _TEXT).write_text(text + "\n")
-            (folder / _SOURCE).write_text(source)
-            (folder / _TIR).write_text(_tir_json(tir))
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".saving-", dir=folder) as made:
+                self._write_files(Path(made))
+                files = sorted(Path(made).iterdir())
+                hashes = [f"{file.name} {launch.file_hash(file)}" for file in files]
+                found = hashlib.sha256("\n".join(hashes).encode()).hexdigest()[:_HASH]
+                code = folder / _CODE.format(found)
+                code.mkdir(exist_ok=True)
+                for file in files:
+                    os.replace(file, code / file.name)
+                manifest = Path(made) / _MANIFEST
+                manifest.write_text(json.dumps(self._manifest(code.name), indent=2) + "\n")
+                os.replace(manifest, folder / _MANIFEST)
+            for old in folder.glob(_CODE.format("[0-9a-f]" * _HASH)):
+                if old != code:
+                    shutil.rmtree(old, ignore_errors=True)
         except OSError as problem:
-            raise GlensideError(f"cannot save to {folder}: {problem.strerror}") from problem
-        manifest = {
+            reason = problem.strerror or problem
+            raise GlensideError(f"cannot save to {folder}: {reason}") from problem
+
+    def _write_files(self, folder: Path) -> None:
+        """Writes all but the manifest."""
+        if self._saved is None:
+            self._compiled.save(str(folder))
+            _write(folder / _TEXT, self.text + "\n")
+            _write(folder / _SOURCE, self.source)
+            _write(folder / _TIR, _tir_json(self.tir))
+        elif self._saved.is_dir():
+            for file in self._saved.iterdir():
+                shutil.copy(file, folder)
+        else:
+            raise GlensideError(f"{self.name} was loaded from {self._saved}, which is gone")
+
+    def _manifest(self, code: str) -> dict[str, Any]:
+        return {
             "format": _FORMAT,
             "name": self.name,
             "inputs": {n: {"shape": t.shape, "dtype": t.dtype} for n, t in self.inputs.items()},
             "outputs": self.output_names,
             "report": self.report.to_json(),
+            "code": code,
         }
-        # Last, so that a directory with a manifest is a whole program.
-        (folder / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
 
     def __repr__(self) -> str:
         return f"<Program {self.name} for {self.report.target}: {self._takes()}>"
@@ -210,29 +257,52 @@ def _tir_json(module: Any) -> str:
 def load(directory: str | Path) -> Program:
     """The program that :meth:`Program.save` wrote.
 
-    :raises GlensideError: the directory holds no saved program, or one of another format.
+    :raises GlensideError: the directory holds no saved program, one of another format, or one
+        whose files are damaged.
     """
     from glenside.hw_targets.codegen import launch
 
     folder = Path(directory)
     try:
-        manifest = json.loads((folder / _MANIFEST).read_text())
-    except (OSError, ValueError) as problem:
+        text = _read(folder / _MANIFEST)
+    except OSError as problem:
         raise GlensideError(f"{folder} holds no saved program: {problem}") from problem
-    if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
-        raise GlensideError(f"{folder} was saved in another format than {_FORMAT}: save it anew")
-    inputs = {
-        name: AccessType(tuple(each["shape"]), (), each["dtype"])
-        for name, each in manifest["inputs"].items()
-    }
-    return Program(
-        manifest["name"],
-        inputs,
-        tuple(manifest["outputs"]),
-        launch.load(str(folder / _CODE)),
-        Report.from_json(manifest["report"]),
-        saved=folder,
-    )
+    except ValueError as problem:
+        raise _damaged(folder, problem) from problem
+    try:
+        manifest = json.loads(text)
+        if manifest["format"] != _FORMAT:
+            raise TargetError(f"{folder} was saved in another format than {_FORMAT}: save it anew")
+        inputs = {
+            name: AccessType(tuple(each["shape"]), (), each["dtype"])
+            for name, each in manifest["inputs"].items()
+        }
+        code = (folder / manifest["code"]).resolve()
+        return Program(
+            manifest["name"],
+            inputs,
+            tuple(manifest["outputs"]),
+            launch.load(code),
+            Report.from_json(manifest["report"]),
+            saved=code,
+        )
+    except (TargetError, ImportError, MemoryError):
+        raise  # The files are not to blame.
+    except Exception as problem:  # Damaged files lead to any kind.
+        raise _damaged(folder, problem) from problem
+
+
+def _damaged(folder: Path, problem: Exception) -> GlensideError:
+    reason = f"{problem} is missing" if isinstance(problem, KeyError) else problem
+    return GlensideError(f"{folder} is damaged: {reason}: save it anew")
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
 
 
 def _checked(name: str, value: Any, wanted: AccessType) -> Array:

@@ -77,6 +77,8 @@ class Report:
     max_rel_error: float | None = None
     """Largest error against the NumPy interpreter, relative to the largest magnitude of each
     output; None when it was not checked."""
+    cost_parts: tuple[str, ...] = ()
+    """What the parts of a cost are called, where the cost model names them."""
 
     def checked(self, max_rel_error: float) -> Report:
         """The same report with the outcome of the check."""
@@ -103,6 +105,7 @@ class Report:
             "cost": {"before": _plain(self.cost_before), "after": _plain(self.cost_after)},
             "max_rel_error": self.max_rel_error,
             "cost_model": self.cost_model,
+            "cost_parts": list(self.cost_parts),
             "extractor": self.extractor,
             "rules": {rule.name: rule.matches for rule in self.rules},
             "units": {u.unit: {"calls": u.calls, "cycles": u.cycles} for u in self.units},
@@ -125,6 +128,7 @@ class Report:
                 ),
                 "cost_before": _parts(data["cost"]["before"]),
                 "cost_after": _parts(data["cost"]["after"]),
+                "cost_parts": tuple(data.get("cost_parts", ())),
                 "rules": tuple(RuleUse(*each) for each in data["rules"].items()),
                 "units": tuple(UnitUse(n, **each) for n, each in data.get("units", {}).items()),
             }
@@ -139,12 +143,15 @@ class Report:
 
     def __rich__(self) -> Any:
         from rich.table import Table
+        from rich.text import Text
 
-        table = Table(title=f"{self.model} on {self.target}", show_header=False, title_style="bold")
+        # Names may look like markup or emoji codes, which a Text leaves alone.
+        title = Text(f"{self.model} on {self.target}", style="bold")
+        table = Table(title=title, show_header=False)
         table.add_column(style="cyan")
         table.add_column()
         for label, value in self._rows():
-            table.add_row(label, value)
+            table.add_row(Text(label), Text(value))
         return table
 
     def _rows(self) -> Iterable[tuple[str, str]]:
@@ -159,8 +166,9 @@ class Report:
         fired = {rule.name: rule.matches for rule in self.rules if rule.matches}
         if fired:
             yield "rules", ", ".join(f"{name} {count:,}" for name, count in fired.items())
-        costs = f"{_cost(self.cost_before)} before, {_cost(self.cost_after)} after"
-        yield f"cost ({self.cost_model})", f"{costs}, by {self.extractor}"
+        yield "cost model", self.cost_model
+        yield "cost before", self._cost(self.cost_before)
+        yield "cost after", f"{self._cost(self.cost_after)}; by {self.extractor}"
         parts = (
             ("import", self.seconds.imported),
             ("saturate", self.seconds.saturate),
@@ -178,6 +186,12 @@ class Report:
             yield "check", f"agrees with NumPy but for the units' numbers ({formats}), {error}"
         else:
             yield "check", f"agrees with NumPy, {error}"
+
+    def _cost(self, cost: tuple[float, ...]) -> str:
+        values = [f"{part:,.4g}" for part in cost]
+        if len(self.cost_parts) != len(values):
+            return " / ".join(values)
+        return ", ".join(f"{name} {x}" for name, x in zip(self.cost_parts, values, strict=True))
 
 
 def count_offloads(terms: Iterable[Term]) -> dict[str, int]:
@@ -220,10 +234,6 @@ def _use(use: UnitUse) -> str:
 
 def _counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"
-
-
-def _cost(cost: tuple[float, ...]) -> str:
-    return " / ".join(f"{part:,.4g}" for part in cost)
 
 
 def _plain(cost: tuple[float, ...]) -> float | list[float]:

@@ -66,7 +66,9 @@ def onnxruntime_answers(model: onnx.ModelProto, **inputs: np.ndarray) -> list[np
     """What onnxruntime computes."""
     import onnxruntime
 
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
     session = onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
     return list(session.run(None, inputs))

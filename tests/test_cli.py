@@ -1,17 +1,26 @@
 """The command line."""
 
+import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
+from rich.console import Console
 
+from glenside import cli
+from glenside.extraction import COST_MODELS
 from tests.models import LIGHT, onnxruntime_answers, small_network
 
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
 IMAGE = np.random.default_rng(0).standard_normal((1, 4, 9, 7)).astype("float32")
 
 
@@ -91,6 +100,9 @@ def bad_files(tmp_path):
     (tmp_path / "zip.npz").write_bytes(b"PK\x03\x04" + bytes(50))
     onnx.save(small_network("batch"), str(tmp_path / "dynamic.onnx"))
     onnx.save(small_network(), str(tmp_path / "net.onnx"))
+    np.save(tmp_path / "x.npy", IMAGE)
+    np.savez(tmp_path / "objects.npz", w=np.array([{}], dtype=object))
+    (tmp_path / "saved").mkdir()
     return tmp_path
 
 
@@ -101,7 +113,9 @@ def bad_files(tmp_path):
         (["optimize", "empty.onnx"], "empty.onnx"),
         (["optimize", "cut.onnx"], "cut.onnx"),
         (["optimize", "missing.onnx"], "no such file"),
-        (["optimize", "."], "no such file"),
+        (["optimize", "."], ". is a directory"),
+        (["optimize", ""], "the path of the model is empty"),
+        (["run", ""], "the path of the model is empty"),
         (["optimize", "dynamic.onnx"], "image"),
         (["optimize", "net.onnx", "--target", "nope"], "unknown target 'nope'"),
         (["optimize", "net.onnx", "--target", "systolic-array:x"], "systolic-array:RxC"),
@@ -110,19 +124,28 @@ def bad_files(tmp_path):
         (["optimize", "net.onnx", "--extractor", "magic"], "magic"),
         (["optimize", "net.onnx", "--cost-model", "magic"], "magic"),
         (["optimize", "net.onnx", "--params", "zip.npz"], "zip.npz"),
-        (["run", "net.onnx", "--input", "text.onnx"], "text.onnx"),
+        (["optimize", "net.onnx", "--params", "x.npy"], "x.npy holds one array without a name"),
+        (["optimize", "net.onnx", "--params", "objects.npz"], "is not an .npz archive of arrays"),
+        (["optimize", "net.onnx", "--params", "."], "cannot read .: "),
+        (["optimize", "yx[/]:smile:"], "yx[/]:smile:: no such file"),
+        (["run", "net.onnx", "--output", "y.txt"], "--output y.txt: outputs are written as .npz"),
+        (["run", "saved", "--target", "cpu"], "--target is for a model; saved is a saved program"),
+        (["run", "saved", "--shape", "x=1"], "--shape is for a model; saved is a saved program"),
+        (["run", "saved", "--params", "zip.npz"], "--params is for a model"),
+        (["run", "net.onnx", "--input", "image=objects.npz"], "names its arrays"),
+        (["run", "net.onnx", "--input", "none.npy"], "cannot read none.npy: "),
+        (["run", "net.onnx", "--input", "text.onnx"], "text.onnx holds no array"),
         (["run", "net.onnx", "--input", "zip.npz"], "zip.npz"),
     ],
 )
 def test_what_cannot_be_used_is_one_clear_line_and_exit_code_2(bad_files, arguments, said):
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    env = os.environ | {"PYTHONPATH": root}
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
     done = glenside(*arguments, cwd=bad_files, env=env)
     assert done.returncode == 2, done.stdout + done.stderr
     lines = done.stderr.strip().splitlines()
     assert len(lines) == 1 and lines[0].startswith("error: ")
     assert said in lines[0]
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in done.stderr and "pickle" not in done.stderr
     assert done.stdout == ""
 
 
@@ -169,12 +192,14 @@ x = var("x", Access)
 m, n = vars_("m n", i64)
 GOOD = ruleset(rewrite(x.access(m).access(n)).to(x.access(n)), name="good")
 BAD = ruleset(rewrite(x.access(m).access(n)).to(x.access(m)), name="bad")
+EMPTY = []
+WORD = "rules"
 """
 
 
 def test_a_users_own_rules_are_checked(tmp_path):
     (tmp_path / "my_rules.py").write_text(MY_RULES)
-    env = os.environ | {"PYTHONPATH": os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
     good = glenside("check-rules", "my_rules:GOOD", "--examples", 20, cwd=tmp_path, env=env)
     assert good.returncode == 0, good.stdout + good.stderr
     assert "sound" in good.stdout
@@ -185,7 +210,86 @@ def test_a_users_own_rules_are_checked(tmp_path):
     assert verdict["verdict"] == "unsound"
     assert "(access" in verdict["counterexample"]
 
-    for name in ("my_rules", "my_rules:NONE", "nothing:AT_ALL"):
+    (tmp_path / "broken.py").write_text("1 / 0")
+    for name, said in {
+        "my_rules": "module:name",
+        "my_rules:NONE": "no rules are found",
+        "nothing:AT_ALL": "no rules are found",
+        "./my_rules.py:GOOD": "give a module name such as my_rules:RULES",
+        "my_rules.py:GOOD": "give a module name such as my_rules:RULES",
+        "my_rules:EMPTY": "nothing to check",
+        "my_rules:WORD": "neither a rule nor a rule set",
+        "broken:RULES": "ZeroDivisionError",
+    }.items():
         missing = glenside("check-rules", name, cwd=tmp_path, env=env)
         assert missing.returncode == 2
-        assert len(missing.stderr.strip().splitlines()) == 1
+        (line,) = missing.stderr.strip().splitlines()
+        assert said in line
+
+
+ODD = ("yx[/]", "y[red]x", ":smile:", "file")
+
+
+def test_names_that_look_like_markup_or_emoji_are_shown_as_they_are(tmp_path):
+    def value(name):
+        return helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2])
+
+    nodes = [
+        helper.make_node(op, ["x[/]"], [name])
+        for op, name in zip(("Relu", "Neg", "Abs", "Exp"), ODD, strict=True)
+    ]
+    graph = helper.make_graph(nodes, "odd", [value("x[/]")], [value(name) for name in ODD])
+    path, result = tmp_path / "n[/]:smile:.onnx", tmp_path / "y.npz"
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), str(path))
+    done = glenside("run", path, "-o", result)
+    assert done.returncode == 0, done.stderr
+    assert all(f" {name} " in done.stdout for name in ODD)
+    with np.load(result) as written:
+        assert set(written.files) == set(ODD)
+
+
+def test_progress_shows_names_as_they_are(monkeypatch):
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=80)
+    monkeypatch.setattr(cli, "_err", console)
+    with cli._progress() as listener:
+        listener("y[red]x[/] :smile:", 0, 2)
+    assert "y[red]x[/] :smile:" in screen.getvalue()
+
+
+def test_a_negative_seed_is_refused(model):
+    done = glenside("run", model, "--seed", -1)
+    assert done.returncode == 2
+    assert "--seed" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_help_says_what_is_accepted():
+    env = os.environ | {"COLUMNS": "200"}
+    shown = glenside("optimize", "--help", env=env).stdout
+    for words in ("MODEL", "Relay", "repeat it", "weights of Relay text", *COST_MODELS):
+        assert words in shown
+    assert "PROGRAM" in glenside("run", "--help", env=env).stdout
+
+
+def blocks(language, holding):
+    found = re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+    return next(block for block in found if holding in block)
+
+
+def test_the_examples_of_the_readme_work(tmp_path):
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    (tmp_path / "my_rules.py").write_text(blocks("python", "RULES ="))
+    done = glenside("check-rules", "my_rules:RULES", "--examples", 20, cwd=tmp_path, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    (tmp_path / "net.relay").write_text(blocks("text", "def @main"))
+    done = glenside("run", "net.relay", "--json", cwd=tmp_path, env=env)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["outputs"]["output"]["shape"] == [1, 4]
+
+    names = {}
+    exec(blocks("python", "parse("), names)
+    np.testing.assert_array_equal(names["y"], np.full((5, 4), 8, "float32"))
+    assert names["program"].report.offloads == {"systolic-array": 1}
+    assert names["program"].report.cost_parts == COST_MODELS["maximise-offload"].components

@@ -172,3 +172,43 @@ def test_squeezenet_is_wholly_offloaded_and_right():
         onnx.load_tensor(str(LIGHT / "light_squeezenet_output_0.pb"))
     )
     np.testing.assert_allclose(program(x), expected, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [{"node_limit": -1}, {"node_limit": 1.5}, {"iter_limit": "a"}, {"time_limit": float("nan")}],
+)
+def test_limits_that_mean_nothing_are_refused(limit):
+    with pytest.raises(InputError, match=next(iter(limit))):
+        glenside.optimize(two_outputs(), **limit)
+
+
+def test_what_is_no_target_or_no_rule_is_refused():
+    with pytest.raises(TargetError, match="a name or a Target"):
+        glenside.optimize(two_outputs(), None)
+    with pytest.raises(glenside.GlensideError, match="neither a rule nor a rule set"):
+        glenside.optimize(two_outputs(), rules=[3])
+
+
+def test_the_check_draws_positions_that_exist():
+    table, k = b.tensor("table", (3, 2)), b.tensor("k", (5,), "int64")
+    program = glenside.optimize(b.gather(table, k, 0))
+    assert program.report.max_rel_error == 0
+
+
+@pytest.mark.parametrize("channels", [64, 128, 1024])
+def test_a_bias_and_a_pool_after_an_offloaded_convolution(channels):
+    x = b.tensor("x", (1, channels, 7, 7))
+    w, bias = b.tensor("w", (channels, channels)), b.tensor("b", (1, channels, 1, 1))
+    pixels = b.access(b.transpose(x, (0, 2, 3, 1)), 3)
+    product = b.compute("dot", b.cart_prod(b.access(w, 1), pixels))
+    convolved = b.elementwise("add", b.transpose(product, (1, 0, 2, 3)), bias)
+    pooled = b.compute("mean", b.access(convolved, 2))
+    report = glenside.optimize(pooled, "systolic-array:3x5").report
+    assert report.offloads == {"systolic-array": 1} and report.max_rel_error < 1e-5
+
+
+def test_the_source_is_the_same_in_every_run():
+    program = glenside.optimize(small_network(), check=False)
+    assert program.source == glenside.optimize(small_network(), check=False).source
+    assert '"0x' not in program.source

@@ -1,5 +1,7 @@
 """Programs are saved, loaded and looked into."""
 
+import json
+import shutil
 import subprocess
 import sys
 
@@ -59,6 +61,131 @@ def test_a_loaded_program_can_be_saved_elsewhere(tmp_path):
     np.testing.assert_array_equal(glenside.load(tmp_path / "two")(a, c)[0], a + c)
     with pytest.raises(GlensideError, match="was loaded"):
         loaded.trace(a, c)
+
+
+A = np.arange(6, dtype="float32").reshape(2, 3)
+
+
+def _scaled(scale):
+    """A program and what it makes of A; others have other kernels and parameters."""
+    import onnx
+    from onnx import helper
+
+    value = np.arange(1, 7, dtype="float32").reshape(2, 3) * scale
+    graph = helper.make_graph(
+        [
+            helper.make_node("Mul" if scale > 1 else "Add", ["a", "w"], ["b"]),
+            helper.make_node("Relu", ["b"], ["y"]),
+        ],
+        "scaled",
+        [helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, (2, 3))],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, (2, 3))],
+        [onnx.numpy_helper.from_array(value, "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    return glenside.optimize(model, check=False), (A * value if scale > 1 else A + value)
+
+
+@pytest.mark.parametrize("remove", [False, True])
+def test_saving_over_a_loaded_program(remove, tmp_path):
+    (one, first), (two, second) = _scaled(1), _scaled(2)
+    one.save(tmp_path / "out")
+    old = glenside.load(tmp_path / "out")
+    if remove:
+        shutil.rmtree(tmp_path / "out")
+    two.save(tmp_path / "out")
+    new = glenside.load(tmp_path / "out")
+    np.testing.assert_array_equal(new(A), second)
+    np.testing.assert_array_equal(old(A), first)
+    assert (old.text, new.text) == (one.text, two.text)
+    assert new.source == two.source
+    for gone in (lambda: old.source, lambda: old.tir, lambda: old.save(tmp_path / "other")):
+        with pytest.raises(GlensideError, match="was loaded from"):
+            gone()
+    assert len(list((tmp_path / "out").iterdir())) == 2
+
+
+def test_what_is_saved_is_the_same_again(tmp_path):
+    program, right = _scaled(2)
+    program.save(tmp_path)
+    before = {f: (f.read_bytes(), f.stat().st_ino) for f in tmp_path.rglob("*") if f.is_file()}
+    loaded = glenside.load(tmp_path)
+    loaded.save(tmp_path)
+    program.save(tmp_path)
+    np.testing.assert_array_equal(loaded(A), right)
+    after = {f: f.read_bytes() for f in tmp_path.rglob("*") if f.is_file()}
+    assert after == {file: data for file, (data, _) in before.items()}
+    mapped = [f for f in after if f.name == "parameters.bin"]
+    assert mapped and all(f.stat().st_ino != before[f][1] for f in mapped)
+
+
+def test_a_loaded_program_depends_on_no_working_directory(tmp_path, monkeypatch):
+    program, right = _scaled(2)
+    monkeypatch.chdir(tmp_path)
+    program.save("out")
+    loaded = glenside.load("out")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert loaded.source == program.source
+    assert len(loaded.tir.functions) == len(program.tir.functions)
+    shutil.rmtree(tmp_path / "out")
+    assert loaded.terms == program.terms
+    np.testing.assert_array_equal(loaded(A), right)
+
+
+DAMAGES = {
+    "cut": lambda file: file.write_bytes(file.read_bytes()[:-40]),
+    "overwritten": lambda file: file.write_bytes(b"\xff"),
+    "removed": lambda file: file.unlink(),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "damages"),
+    [
+        ("program.json", ("cut", "overwritten")),
+        ("program.glenside", ("overwritten", "removed")),
+        ("plan.json", DAMAGES),
+        ("parameters.bin", DAMAGES),
+        ("kernels-*.so", DAMAGES),
+    ],
+)
+def test_damage_is_one_clear_error(name, damages, tmp_path):
+    program, right = _scaled(2)
+    for damage in damages:
+        program.save(tmp_path)
+        (file,) = tmp_path.rglob(name)
+        DAMAGES[damage](file)
+        with pytest.raises(GlensideError, match=r"is damaged: .*: save it anew"):
+            glenside.load(tmp_path)
+    program.save(tmp_path)
+    np.testing.assert_array_equal(glenside.load(tmp_path)(A), right)
+
+
+def test_a_manifest_without_one_of_its_keys_is_damaged(tmp_path):
+    _scaled(2)[0].save(tmp_path)
+    file = tmp_path / "program.json"
+    whole = json.loads(file.read_text())
+    for key in whole:
+        file.write_text(json.dumps({k: v for k, v in whole.items() if k != key}))
+        with pytest.raises(GlensideError, match=f"is damaged: '{key}' is missing"):
+            glenside.load(tmp_path)
+    file.write_text("[]")
+    with pytest.raises(GlensideError, match="is damaged"):
+        glenside.load(tmp_path)
+
+
+def test_saving_where_nothing_can_be_saved(tmp_path):
+    program, _ = _scaled(2)
+    program.save(tmp_path / "out")
+    (tmp_path / "file").write_text("mine")
+    for each in (program, glenside.load(tmp_path / "out")):
+        for place in ("file", "file/below"):
+            with pytest.raises(GlensideError, match=r"cannot save to .*file"):
+                each.save(tmp_path / place)
+    with pytest.raises(GlensideError, match="cannot save to /proc"):
+        program.save("/proc/out")
+    assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_loading_what_is_no_program_is_one_clear_error(tmp_path):

@@ -1,5 +1,6 @@
 """What a run tells, as a table and as JSON."""
 
+import dataclasses
 import json
 
 from glenside.language import builders as b
@@ -29,17 +30,18 @@ def test_json_holds_the_documented_keys_and_reads_back():
     data = json.loads(json.dumps(REPORT.to_json()))
     documented = {
         "model", "target", "operators", "offloads", "host_ops", "stop_reason", "iterations",
-        "nodes", "classes", "seconds", "cost", "max_rel_error",
+        "nodes", "classes", "seconds", "cost", "cost_model", "cost_parts", "extractor", "rules",
+        "max_rel_error",
     }  # fmt: skip
     assert documented <= data.keys()
     assert data["seconds"] == {"import": 0.1, "saturate": 0.2, "extract": 0.3, "compile": 0.4}
     assert data["cost"] == {"before": [100.0, 0.0], "after": [10.0, 2.0]}
     assert Report.from_json(data) == REPORT
+    del data["cost_parts"]  # As reports were written before.
+    assert Report.from_json(data) == REPORT
 
 
 def test_a_cost_of_one_part_is_a_number():
-    import dataclasses
-
     simple = dataclasses.replace(REPORT, cost_before=(2.0,), cost_after=(1.0,))
     assert simple.to_json()["cost"] == {"before": 2.0, "after": 1.0}
     assert Report.from_json(simple.to_json()) == simple
@@ -53,11 +55,27 @@ def test_the_table_names_what_happened():
         "NonZero 1",
         "saturated after 4 iterations: 1,234 e-nodes in 56 classes",
         "systolic 2",
-        "100 / 0 before, 10 / 2 after, by greedy-dag",
+        "100 / 0",
+        "10 / 2; by greedy-dag",
         "1.5e-06",
     ):
         assert words in shown
     assert "merge-reshapes" not in shown, "rules that never matched are left out"
+
+
+def test_the_parts_of_a_cost_are_labelled():
+    named = dataclasses.replace(REPORT, cost_parts=("host operations", "calls"))
+    assert "host operations 100, calls 0" in str(named)
+    assert "host operations 10, calls 2; by greedy-dag" in str(named)
+    assert Report.from_json(json.loads(json.dumps(named.to_json()))) == named
+
+
+def test_names_are_shown_as_they_are():
+    odd = dataclasses.replace(
+        REPORT, model="yx[/] :smile:", host_ops={"y[red]x": 1}, offloads={":smile:": 2}
+    )
+    for words in ("yx[/] :smile: on ", "y[red]x 1", ":smile: 2"):
+        assert words in str(odd)
 
 
 def test_offloads_count_calls_before_tiles_are_expanded():

@@ -47,6 +47,10 @@ def load_model(
 
         return import_relay(model, shapes=shapes, params=params, progress=progress)
     if isinstance(model, str | os.PathLike):
+        if model == "":
+            raise ModelError("the path of the model is empty")
+        if Path(model).is_dir():
+            raise ModelError(f"{model} is a directory; a model is a file")
         if not Path(model).is_file():
             raise ModelError(f"{model}: no such file")
     elif type(model).__name__ != "ModelProto" and not isinstance(model, bytes):

@@ -75,10 +75,11 @@ UNIT = register_unit(Unit(NAME, _meaning, _simulate, array=_size))
 
 
 def _target(options: str) -> OffloadTarget:
-    match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", options)
+    match = re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})", options)
     if match is None:
         raise TargetError(
-            f"{NAME} takes its size as {NAME}:RxC, such as {NAME}:16x16; got {options!r}"
+            f"{NAME} takes its size, up to 99999 each way, as {NAME}:RxC, such as {NAME}:16x16; "
+            f"got {options!r}"
         )
     rows, columns = int(match[1]), int(match[2])
 

@@ -106,6 +106,8 @@ def find_target(target: str | Target) -> Target:
     :raises TargetError: there is none; says which there are.
     """
     if not isinstance(target, str):
+        if not hasattr(target, "compile"):
+            raise TargetError(f"a target is a name or a Target, got {target!r}")
         return target
     if "+" in target:
         from glenside.hw_targets.offload import joined

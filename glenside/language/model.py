@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,20 +47,40 @@ class Model:
         return (term for term in self.terms() if term.op == "tensor")
 
 
-def random_inputs(inputs: dict[str, AccessType], seed: int = 0) -> dict[str, Array]:
+def random_inputs(
+    inputs: Mapping[str, AccessType], seed: int = 0, roots: Iterable[Term] = ()
+) -> dict[str, Array]:
     """Reproducible inputs: floats standard normal, integers in 0..9, bools fair.
 
+    :param roots: the program they are for; integers that it uses as positions of a ``gather`` are
+        kept within what they index.
     :raises InputError: they do not fit in memory.
     """
     rng = np.random.default_rng(seed)
+    limits = _index_limits(roots)
     result: dict[str, Array] = {}
     for name, wanted in inputs.items():
+        below = 2 if wanted.dtype == "bool" else max(limits.get(name, 10), 1)
         try:
             if wanted.dtype.startswith("float"):
                 value: object = rng.standard_normal(wanted.shape)
             else:
-                value = rng.integers(0, 2 if wanted.dtype == "bool" else 10, wanted.shape)
+                value = rng.integers(0, below, wanted.shape)
             result[name] = np.asarray(value, wanted.dtype)
         except (MemoryError, ValueError) as problem:  # The latter for more than NumPy can count.
             raise InputError(f"input {name!r} of {wanted} does not fit in memory") from problem
     return result
+
+
+def _index_limits(roots: Iterable[Term]) -> dict[str, int]:
+    """The least length that each tensor helps to index, by name; at most 10."""
+    limits: dict[str, int] = {}
+    for term in topological_order(roots):
+        if term.op == "gather":
+            data, indices = term.children
+            length = data.shape[term["axis"]]
+            for leaf in topological_order([indices]):
+                if leaf.op == "tensor":
+                    name = leaf["name"]
+                    limits[name] = min(limits.get(name, 10), length)
+    return limits

@@ -11,12 +11,14 @@ import argparse
 import faulthandler
 import json
 import os
+import queue
 import random
 import resource
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +26,9 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 20
-"""A case that takes longer hangs: the files are small."""
+"""Of processor time: a case that takes more hangs, for the files are small."""
+PATIENCE = 6
+"""So many times as long it may take by the clock, on a machine that does other things too."""
 MEMORY = 3 * 2**30
 """Bytes of address space that a case may add to what the worker has."""
 
@@ -48,13 +52,26 @@ def fuzz(
         )
         for each in range(min(workers, count))
     ]
+    results: queue.SimpleQueue[dict[str, Any] | int] = queue.SimpleQueue()
+
+    def collect(process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            results.put(json.loads(line))
+        results.put(process.wait())
+
     try:
-        # A pipe holds some hundred results of a worker that is not being read from.
         for process in started:
-            assert process.stdout is not None
-            yield from map(json.loads, process.stdout)
-            if process.wait() != 0:
-                raise RuntimeError(f"a fuzz worker ended with {process.returncode}")
+            threading.Thread(target=collect, args=[process], daemon=True).start()
+        running = len(started)
+        while running:
+            result = results.get()
+            if isinstance(result, dict):
+                yield result
+                continue
+            running -= 1
+            if result != 0:
+                raise RuntimeError(f"a fuzz worker ended with {result}")
     finally:
         for process in started:
             process.kill()
@@ -118,7 +135,7 @@ def judge_apart(path: Path, rng: random.Random, compiled: bool) -> Any:
             def note(outcome: Outcome) -> None:
                 line = json.dumps([outcome.word, outcome.detail[:2000]])
                 os.write(writing, line.encode() + b"\n")
-                signal.alarm(SECONDS)
+                _set_alarms()
 
             note(judge(path, rng, compiled, note))
         finally:
@@ -129,7 +146,8 @@ def judge_apart(path: Path, rng: random.Random, compiled: bool) -> Any:
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status) and not lines:
         ended = signal.Signals(os.WTERMSIG(status))
-        return Outcome(HUNG if ended == signal.SIGALRM else CRASHED, ended.name)
+        hung = ended in (signal.SIGALRM, signal.SIGPROF)
+        return Outcome(HUNG if hung else CRASHED, ended.name)
     if not lines:
         return Outcome(CRASHED, f"no verdict, status {os.waitstatus_to_exitcode(status)}")
     word, detail = json.loads(lines[-1])
@@ -138,13 +156,20 @@ def judge_apart(path: Path, rng: random.Random, compiled: bool) -> Any:
     return Outcome(word, detail)
 
 
+def _set_alarms() -> None:
+    """Both end the process, even inside code that Python does not see."""
+    for each in (signal.SIGALRM, signal.SIGPROF):
+        signal.signal(each, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS * PATIENCE)
+
+
 def _limit() -> None:
     faulthandler.disable()
     held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (held + MEMORY, held + MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.alarm(SECONDS)
+    _set_alarms()
     # What compilers and runtimes print about a broken model is of no use here.
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)

@@ -12,7 +12,7 @@ from tests.fuzz import judging, runner
 from tests.fuzz.corpus import corpus
 from tests.fuzz.mutations import mutate
 
-COUNT = 300
+COUNT = 250
 
 
 def test_mutated_models_end_well():

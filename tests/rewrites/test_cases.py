@@ -17,8 +17,8 @@ import pytest
 import glenside.hw_targets  # noqa: F401  (registers the units)
 from glenside.errors import GlensideError
 from glenside.extraction import MaximiseOffload, extract
+from glenside.frontends.kinds import Ints
 from glenside.frontends.relay.operators import OPERATORS as RELAY
-from glenside.frontends.relay.signature import Ints
 from glenside.language import Term, builders, evaluate, make, topological_order
 from glenside.language.operators import OPERATORS, Kind
 from glenside.language.syntax import read_expressions

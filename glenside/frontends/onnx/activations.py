@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from glenside.frontends.onnx.node import Node, operator
-from glenside.frontends.onnx.phrases import (
+from glenside.frontends.lowering.phrases import (
     add,
     div,
     elementwise,
@@ -17,6 +16,7 @@ from glenside.frontends.onnx.phrases import (
     sub,
     unsqueeze_to,
 )
+from glenside.frontends.onnx.node import Node, operator
 from glenside.language import Term, builders
 
 

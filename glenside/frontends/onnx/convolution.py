@@ -1,13 +1,14 @@
-"""Convolutions, in the form of the paper: windows against filters, a dot product of every pair."""
+"""Convolutions and their transposes."""
 
 from __future__ import annotations
 
+from glenside.frontends.lowering.convolution import correlate, gradient_filters
+from glenside.frontends.lowering.phrases import add, unsqueeze_to
+from glenside.frontends.lowering.window import Window
 from glenside.frontends.onnx.node import Node, operator
-from glenside.frontends.onnx.phrases import add, dot, reshape, transpose, unsqueeze_to
 from glenside.frontends.onnx.shape_ops import take
-from glenside.frontends.onnx.spatial import Window, entries, read_window, spatial_size
+from glenside.frontends.onnx.spatial import entries, read_window, spatial_size
 from glenside.language import Term, builders
-from glenside.language.builders import access
 
 
 @operator("Conv")
@@ -46,10 +47,7 @@ def _conv_transpose(node: Node) -> Term:
     for i in range(rank):
         x = builders.pad(x, 2 + i, reach[i] - 1, reach[i] - 1 + extra[i], interior=stride[i] - 1)
         x = _crop(x, 2 + i, before[i], after[i])
-    c, depth = w.shape[:2]
-    grouped = reshape(w, (groups, c // groups, depth, *kernel))
-    swapped = transpose(grouped, [0, 2, 1, *range(3, 3 + rank)])
-    filters = reshape(swapped, (groups * depth, c // groups, *kernel))
+    filters = gradient_filters(w, groups)
     for i, length in enumerate(kernel):
         filters = take(node, filters, range(length)[::-1], 2 + i)
     none = (0,) * rank
@@ -99,33 +97,3 @@ def check_bias(node: Node, bias: Term | None, channels: int) -> None:
     """There is one number for each channel of the result."""
     if bias is not None and bias.shape != (channels,):
         raise node.error(f"a bias of shape {bias.shape} does not fit {channels} channels")
-
-
-def correlate(
-    x: Term, w: Term, window: Window, groups: int = 1, accumulate: str | None = None
-) -> Term:
-    """(N, C, d...) with filters (O, C/G, k...) to (N, O, d'...)."""
-    padded = window.pad(x, "zero")
-    if groups == 1:
-        looks = windows_of(access(padded, 1), w.shape[1], window)
-        product = dot(access(w, 1), looks, 0, accumulate)
-        return transpose(product, [1, 0, *range(2, product.type.rank)])
-    n, c, *size = padded.shape
-    o, depth, *kernel = w.shape
-    grouped = transpose(
-        reshape(padded, (n, groups, c // groups, *size)), [1, 0, *range(2, len(size) + 3)]
-    )
-    filters = access(reshape(w, (groups, o // groups, depth, *kernel)), 2)
-    looks = windows_of(access(grouped, 2), depth, window)
-    product = dot(filters, looks, 1, accumulate)
-    # (G, O/G, N, d'...) to (N, G, O/G, d'...).
-    product = transpose(product, [2, 0, 1, *range(3, product.type.rank)])
-    return reshape(product, (n, o, *product.shape[3:]))
-
-
-def windows_of(x: Term, channels: int, window: Window) -> Term:
-    """``((g), (C, d...))`` to ``((g, d'...), (C, k...))``: windows over all channels at once."""
-    looks = builders.windows(
-        x, (channels, *window.kernel), (1, *window.stride), (1, *window.dilation)
-    )
-    return builders.squeeze(looks, x.type.split)

@@ -6,8 +6,8 @@ import string
 
 import numpy as np
 
+from glenside.frontends.lowering.phrases import dot, reduce, reshape, spread, transpose
 from glenside.frontends.onnx.node import Node, operator
-from glenside.frontends.onnx.phrases import dot, reduce, reshape, spread, transpose
 from glenside.language import Term, builders
 from glenside.language.builders import access
 

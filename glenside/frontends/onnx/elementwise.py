@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
+from glenside.frontends.lowering.phrases import div, elementwise, like, maximum, minimum, select
 from glenside.frontends.onnx.node import Node, dtype_name, operator
-from glenside.frontends.onnx.phrases import (
-    div,
-    elementwise,
-    like,
-    maximum,
-    minimum,
-    select,
-)
 from glenside.language import Term, builders
 from glenside.language.shape import FLOATS
 

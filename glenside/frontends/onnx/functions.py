@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from glenside.errors import ModelError
 from glenside.frontends.onnx.node import Node
 from glenside.language import Term
 
@@ -23,8 +24,24 @@ POOLS = ("AveragePool", "LpPool", "MaxPool")
 
 
 def local_functions(model: onnx.ModelProto) -> Functions:
-    """The functions a model defines, by domain and name."""
+    """The functions a model defines, by domain and name.
+
+    :raises ModelError: one is called as a standard operator is; ONNX leaves open which counts.
+    """
+    versions = {standard(each.domain): each.version for each in model.opset_import}
+    for each in model.functions:
+        domain = standard(each.domain)
+        if domain in versions and _is_standard(each.name, versions[domain], domain):
+            raise ModelError(f"function {each.name!r} has the name of a standard operator")
     return {(standard(each.domain), each.name): each for each in model.functions}
+
+
+def _is_standard(operator: str, version: int, domain: str) -> bool:
+    try:
+        onnx.defs.get_schema(operator, version, domain)
+    except onnx.defs.SchemaError:
+        return False
+    return True
 
 
 def standard(domain: str) -> str:

@@ -14,7 +14,8 @@ from typing import Any
 import onnx
 
 from glenside.frontends.onnx.functions import operand_type, standard
-from glenside.frontends.onnx.node import Node, Refused, dtype_name
+from glenside.frontends.onnx.node import Node, dtype_name
+from glenside.frontends.refusal import Refused
 from glenside.language import Term, builders
 from glenside.language.host import refusal
 

@@ -21,12 +21,12 @@ from glenside.frontends.onnx.node import (
     Lowering,
     NeedsConstant,
     Node,
-    Refused,
     Result,
     dtype_name,
     node_name,
 )
 from glenside.frontends.onnx.tensors import NARROW, WIDENING, dense, to_array
+from glenside.frontends.refusal import Refused
 from glenside.language import AccessType, Model, Term, builders, topological_order
 from glenside.language.shape import DTYPES
 
@@ -159,6 +159,7 @@ class Importer:
             for each in (*proto.graph.value_info, *proto.graph.input, *proto.graph.output)
         }
         self._taken = set(inputs)
+        self._suffixes: dict[str, int] = {}
         self._narrow: dict[Term, str] = {}
         self._varying: dict[Term, bool] = {}
         self._counts: dict[str, int] = {}
@@ -255,9 +256,11 @@ class Importer:
 
     def parameter(self, name: str, array: Array) -> Term:
         """A leaf that stands for ``array``, under ``name`` or, where that is taken, a variant."""
-        unique, count = name, 1
+        unique = name
         while unique in self._taken:
-            unique, count = f"{name}_{count}", count + 1
+            # From where the last search ended: a loop asks for the same name thousands of times.
+            count = self._suffixes[name] = self._suffixes.get(name, 0) + 1
+            unique = f"{name}_{count}"
         self._taken.add(unique)
         self._arrays[unique] = array
         return builders.tensor(unique, array.shape, array.dtype.name)

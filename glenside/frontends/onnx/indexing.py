@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from glenside.frontends.onnx.node import Array, Node, operator
-from glenside.frontends.onnx.phrases import (
+from glenside.frontends.lowering.phrases import (
     add,
     elementwise,
     like,
@@ -19,6 +18,7 @@ from glenside.frontends.onnx.phrases import (
     sub,
     transpose,
 )
+from glenside.frontends.onnx.node import Array, Node, operator
 from glenside.frontends.onnx.shape_ops import take
 from glenside.language import Term, builders
 from glenside.language.shape import INTEGERS

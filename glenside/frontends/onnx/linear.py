@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from glenside.frontends.lowering.phrases import add, dot, matmul, mul, transpose
 from glenside.frontends.onnx.node import Node, operator
-from glenside.frontends.onnx.phrases import add, dot, matmul, mul, transpose
 from glenside.language import Term
 from glenside.language.builders import access
 

@@ -13,7 +13,8 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from glenside.errors import ModelError
-from glenside.frontends.onnx.node import Refused, dtype_name
+from glenside.frontends.onnx.node import dtype_name
+from glenside.frontends.refusal import Refused
 from glenside.language import AccessType
 
 OLDEST_OPSET = 6

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import math
 
-from glenside.frontends.onnx.activations import hard_sigmoid
-from glenside.frontends.onnx.convolution import check_filters, correlate
-from glenside.frontends.onnx.linear import check_product
-from glenside.frontends.onnx.node import Node, operator
-from glenside.frontends.onnx.normalization import reciprocal_deviation
-from glenside.frontends.onnx.phrases import (
+from glenside.frontends.lowering.convolution import correlate
+from glenside.frontends.lowering.phrases import (
     add,
     div,
     elementwise,
@@ -25,6 +21,11 @@ from glenside.frontends.onnx.phrases import (
     swap_last,
     unsqueeze_to,
 )
+from glenside.frontends.onnx.activations import hard_sigmoid
+from glenside.frontends.onnx.convolution import check_filters
+from glenside.frontends.onnx.linear import check_product
+from glenside.frontends.onnx.node import Node, operator
+from glenside.frontends.onnx.normalization import reciprocal_deviation
 from glenside.frontends.onnx.quantization import saturate
 from glenside.frontends.onnx.spatial import read_window, spatial_size
 from glenside.language import Term, builders

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import numpy as np
 import onnx
 
-from glenside.errors import GlensideError, ModelError
+from glenside.errors import ModelError
+from glenside.frontends.refusal import Refused
 from glenside.language import Term, builders
 from glenside.language.shape import DTYPES
 
@@ -41,10 +42,6 @@ def operator(*names: str, domain: str = "") -> Callable[[Lowering], Lowering]:
         return lowering
 
     return register
-
-
-class Refused(GlensideError):
-    """A lowering cannot express a node; the importer tries a host operator, then reports it."""
 
 
 class NeedsConstant(Refused):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from glenside.frontends.onnx.node import Node, dtype_name, operator
-from glenside.frontends.onnx.phrases import (
+from glenside.frontends.lowering.normalization import log_softmax
+from glenside.frontends.lowering.phrases import (
     add,
     along,
     div,
@@ -24,6 +24,7 @@ from glenside.frontends.onnx.phrases import (
     transpose,
     unsqueeze_to,
 )
+from glenside.frontends.onnx.node import Node, dtype_name, operator
 from glenside.language import Term, builders
 from glenside.language.builders import access, compute
 
@@ -102,8 +103,7 @@ def _log_softmax(node: Node) -> Term:
         axes = [node.axis(node.attributes.integer("axis", -1), x.type.rank)]
     else:
         axes = list(range(node.axis(node.attributes.integer("axis", 1), x.type.rank), x.type.rank))
-    centred = sub(x, reduce("max", x, axes, True))
-    return sub(centred, elementwise("log", reduce("sum", elementwise("exp", centred), axes, True)))
+    return log_softmax(x, axes)
 
 
 @operator("Softmax")

@@ -6,17 +6,12 @@ import math
 
 import numpy as np
 
+from glenside.frontends.lowering.phrases import add, elementwise, mul, power, reduce
+from glenside.frontends.lowering.window import Window, patches
 from glenside.frontends.onnx.node import Node, operator
-from glenside.frontends.onnx.phrases import add, elementwise, mul, power, reduce
-from glenside.frontends.onnx.spatial import Window, read_window, spatial_size
+from glenside.frontends.onnx.spatial import read_window, spatial_size
 from glenside.language import Term, builders
-from glenside.language.builders import access, compute
-
-
-def _looks(x: Term, window: Window, value: str) -> Term:
-    """``((N, C, d'...), (k...))``."""
-    padded = window.pad(x, value)
-    return builders.windows(access(padded, 2), window.kernel, window.stride, window.dilation)
+from glenside.language.builders import compute
 
 
 @operator("MaxPool")
@@ -24,7 +19,7 @@ def _max_pool(node: Node) -> list[Term | None]:
     x = node[0]
     column_major = node.attributes.flag("storage_order")
     window = read_window(node, spatial_size(node, x), None)
-    looks = _looks(x, window, "lowest")
+    looks = patches(window.pad(x, "lowest"), window)
     values = compute("max", looks)
     if not node.wants(1):
         return [values, None]
@@ -61,7 +56,7 @@ def _average_pool(node: Node) -> Term:
     count_padding = node.attributes.flag("count_include_pad")
     size = spatial_size(node, x)
     window = read_window(node, size, None)
-    looks = _looks(x, window, "zero")
+    looks = patches(window.pad(x, "zero"), window)
     if not window.padded or (count_padding and not any(window.overhang)):
         return compute("mean", looks)
     counts = _counts(size, window, count_padding)
@@ -91,7 +86,7 @@ def _lp_pool(node: Node) -> Term:
     p = node.attributes.integer("p", 2)
     window = read_window(node, spatial_size(node, x), None)
     powers = power(elementwise("abs", x), p)
-    return power(compute("sum", _looks(powers, window, "zero")), 1.0 / p)
+    return power(compute("sum", patches(window.pad(powers, "zero"), window)), 1.0 / p)
 
 
 @operator("GlobalAveragePool")

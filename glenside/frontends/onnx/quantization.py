@@ -10,10 +10,8 @@ import math
 
 import numpy as np
 
-from glenside.frontends.onnx.convolution import check_bias, check_filters, correlate
-from glenside.frontends.onnx.linear import check_product
-from glenside.frontends.onnx.node import Node, dtype_name, operator
-from glenside.frontends.onnx.phrases import (
+from glenside.frontends.lowering.convolution import correlate
+from glenside.frontends.lowering.phrases import (
     add,
     div,
     elementwise,
@@ -25,6 +23,9 @@ from glenside.frontends.onnx.phrases import (
     sub,
     unsqueeze_to,
 )
+from glenside.frontends.onnx.convolution import check_bias, check_filters
+from glenside.frontends.onnx.linear import check_product
+from glenside.frontends.onnx.node import Node, dtype_name, operator
 from glenside.frontends.onnx.spatial import read_window, spatial_size
 from glenside.language import Term, builders
 from glenside.language.shape import FLOATS

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from glenside.frontends.onnx.activations import hard_sigmoid, softplus
-from glenside.frontends.onnx.node import Node, operator
-from glenside.frontends.onnx.phrases import (
+from glenside.frontends.lowering.phrases import (
     add,
     div,
     dot,
@@ -20,6 +18,8 @@ from glenside.frontends.onnx.phrases import (
     sub,
     transpose,
 )
+from glenside.frontends.onnx.activations import hard_sigmoid, softplus
+from glenside.frontends.onnx.node import Node, operator
 from glenside.language import Term, builders
 from glenside.language.builders import access
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from glenside.frontends.onnx.node import Node, operator
-from glenside.frontends.onnx.phrases import (
+from glenside.frontends.lowering.phrases import (
     add,
     div,
     elementwise,
@@ -17,6 +16,7 @@ from glenside.frontends.onnx.phrases import (
     sub,
     to_end,
 )
+from glenside.frontends.onnx.node import Node, operator
 from glenside.language import Term, builders
 from glenside.language.builders import access, compute
 from glenside.language.shape import FLOATS

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from glenside.frontends.onnx.node import Array, Node, operator
-from glenside.frontends.onnx.phrases import (
+from glenside.frontends.lowering.phrases import (
     add,
     dot,
     elementwise,
@@ -21,6 +20,7 @@ from glenside.frontends.onnx.phrases import (
     to_end,
     transpose,
 )
+from glenside.frontends.onnx.node import Array, Node, operator
 from glenside.frontends.onnx.shape_ops import take
 from glenside.language import Term, builders
 from glenside.language.builders import access

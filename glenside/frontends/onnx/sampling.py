@@ -7,10 +7,7 @@ import math
 
 import numpy as np
 
-from glenside.frontends.onnx.convolution import check_bias, check_filters
-from glenside.frontends.onnx.indexing import scatter, steps
-from glenside.frontends.onnx.node import Node, operator
-from glenside.frontends.onnx.phrases import (
+from glenside.frontends.lowering.phrases import (
     add,
     div,
     dot,
@@ -26,6 +23,9 @@ from glenside.frontends.onnx.phrases import (
     transpose,
     unsqueeze_to,
 )
+from glenside.frontends.onnx.convolution import check_bias, check_filters
+from glenside.frontends.onnx.indexing import scatter, steps
+from glenside.frontends.onnx.node import Node, operator
 from glenside.frontends.onnx.shape_ops import take
 from glenside.frontends.onnx.spatial import entries, read_window, spatial_size
 from glenside.language import Term, builders

@@ -5,15 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
+from glenside.frontends.lowering.phrases import elementwise, reduce, select, to_end, transpose
 from glenside.frontends.onnx.indexing import gather_elements
 from glenside.frontends.onnx.node import Node, dtype_name, operator
-from glenside.frontends.onnx.phrases import (
-    elementwise,
-    reduce,
-    select,
-    to_end,
-    transpose,
-)
 from glenside.language import Term, builders
 from glenside.language.builders import access, compute
 

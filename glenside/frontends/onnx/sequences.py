@@ -58,6 +58,14 @@ def _length(node: Node) -> Array:
     return np.array(len(node.sequence(0)), np.int64)
 
 
+MOST_PARTS = 2**16
+
+
+def _check_count(node: Node, count: int) -> None:
+    if count > MOST_PARTS:
+        raise node.error(f"a sequence of {count} parts is longer than {MOST_PARTS}")
+
+
 @operator("SplitToSequence")
 def _split(node: Node) -> list[Any]:
     x = node[0]
@@ -65,6 +73,7 @@ def _split(node: Node) -> list[Any]:
     keep = node.attributes.flag("keepdims", True)
     length = x.shape[axis]
     if node.get(1) is None:
+        _check_count(node, length)
         sizes = [1] * length
     else:
         keep = True  # Only single positions lose their axis.
@@ -73,6 +82,7 @@ def _split(node: Node) -> list[Any]:
             size = sizes[0]
             if size < 1:
                 raise node.error(f"split must be positive, got {size}")
+            _check_count(node, length // size)
             sizes = [min(size, length - start) for start in range(0, length, size)]
     if sum(sizes) != length or min(sizes, default=0) < 0:
         raise node.error(f"split {sizes} does not add up to the {length} positions of axis {axis}")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from glenside.frontends.lowering.phrases import reshape, select, spread, transpose
 from glenside.frontends.onnx.node import Array, Node, operator
-from glenside.frontends.onnx.phrases import reshape, select, spread, transpose
 from glenside.language import Term, builders
 
 
@@ -209,14 +209,16 @@ def _pad(node: Node) -> Term:
 
 
 def _padded_positions(node: Node, length: int, before: int, after: int, mode: str) -> Array:
-    if length == 0 and (before > 0 or after > 0):
+    # What is cut off is gone before the rest is repeated, as onnxruntime has it.
+    low, high = max(-before, 0), length - max(-after, 0)
+    if high <= low and (before > 0 or after > 0):
         raise node.error(f"an empty axis cannot be padded with mode {mode}")
-    places = np.arange(length)
+    places = np.arange(low, max(low, high))
     if before > 0 or after > 0:
         widths = (max(before, 0), max(after, 0))
         node.check_size(sum(widths), "padding")
         places = np.pad(places, widths, mode=mode)  # type: ignore[call-overload]
-    return places[max(-before, 0) : len(places) - max(-after, 0)]
+    return places
 
 
 @operator("Trilu")

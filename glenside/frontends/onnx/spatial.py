@@ -1,37 +1,12 @@
-"""What convolutions and pools share: kernel, stride, dilation and padding of spatial axes."""
+"""Attributes that convolutions and pools share: kernel, stride, dilation, padding."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from glenside.frontends.lowering.window import Window, overhang
 from glenside.frontends.onnx.node import Node
-from glenside.language import Term, builders
-
-
-@dataclass(frozen=True)
-class Window:
-    """A sliding window, one entry a spatial axis (axis 2 and on of the data)."""
-
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    dilation: tuple[int, ...]
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-    overhang: tuple[int, ...]
-    """What a last, partial window reaches over the padding at the end (``ceil_mode``)."""
-
-    @property
-    def padded(self) -> bool:
-        return any(self.before + self.after + self.overhang)
-
-    def pad(self, x: Term, value: str) -> Term:
-        """``x`` with the padding and the overhang, filled with ``value``."""
-        for i, (before, after, over) in enumerate(
-            zip(self.before, self.after, self.overhang, strict=True)
-        ):
-            x = builders.pad(x, 2 + i, before, after + over, value)
-        return x
+from glenside.language import Term
 
 
 def read_window(node: Node, size: Sequence[int], kernel: Sequence[int] | None) -> Window:
@@ -67,7 +42,7 @@ def read_window(node: Node, size: Sequence[int], kernel: Sequence[int] | None) -
         if pads and any(pads):
             raise node.error(f"attribute pads has no meaning with auto_pad {auto}")
         before, after = same_padding(size, reach, stride, auto == "SAME_UPPER")
-    overhang = [0] * rank
+    over = [0] * rank
     for i in range(rank):
         whole = before[i] + size[i] + after[i] - reach[i]
         if whole < 0 and not ceil:
@@ -76,12 +51,8 @@ def read_window(node: Node, size: Sequence[int], kernel: Sequence[int] | None) -
                 f"{tuple(b + n + a for b, n, a in zip(before, size, after, strict=True))}"
             )
         if ceil and auto == "NOTSET":
-            count = -(-whole // stride[i]) + 1
-            # A window that starts in the padding at the end would see no data: it is dropped.
-            if (count - 1) * stride[i] >= before[i] + size[i]:
-                count -= 1
-            overhang[i] = max((count - 1) * stride[i] - whole, 0)
-    return Window(shape, stride, dilation, before, after, tuple(overhang))
+            over[i] = overhang(size[i], before[i], after[i], reach[i], stride[i])
+    return Window(shape, stride, dilation, before, after, tuple(over))
 
 
 def same_padding(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from glenside.frontends.lowering.phrases import dot, mul, reshape, transpose
 from glenside.frontends.onnx.node import Array, Node, dtype_name, operator
-from glenside.frontends.onnx.phrases import dot, mul, reshape, transpose
 from glenside.language import Term, builders
 from glenside.language.builders import access
 

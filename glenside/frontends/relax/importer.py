@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import ModelError
+from glenside.frontends.parameters import seeded
 from glenside.frontends.relax.constants import Constants
 from glenside.frontends.relax.signature import Value
 from glenside.frontends.relax.tvm_values import Lengths, dims_of, dtype_of
 from glenside.frontends.relax.walk import Progress, Walk
-from glenside.frontends.relay.parameters import seeded
 from glenside.language import DTYPES, AccessType, Model, Term, builders, topological_order
 
 Array = np.ndarray[Any, Any]

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from glenside.errors import ModelError
+from glenside.frontends.kinds import Ints, Terms
+from glenside.frontends.refusal import Refused
 from glenside.frontends.relax.constants import Constants
-from glenside.frontends.relay.signature import Ints, Refused, Terms
 from glenside.language import Term
 
 Value = Term | int | float | None | tuple["Value", ...]

@@ -11,16 +11,10 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import ModelError, ShapeError
-from glenside.frontends.relay.parameters import is_input, seeded
+from glenside.frontends.parameters import is_input, seeded
 from glenside.frontends.relay.parser import parse_module
 from glenside.frontends.relay.syntax_tree import Function, Module, Position
-from glenside.frontends.relay.types import (
-    TensorType,
-    access_type,
-    flat,
-    flat_parameters,
-    spell,
-)
+from glenside.frontends.relay.types import TensorType, access_type, flat, flat_parameters, spell
 from glenside.frontends.relay.walk import Progress, Walk
 from glenside.language import DTYPES, AccessType, Model, topological_order
 from glenside.language.shape import check_shape

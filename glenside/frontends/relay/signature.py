@@ -13,22 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from glenside.errors import GlensideError, ModelError
+from glenside.errors import ModelError
+from glenside.frontends.kinds import Ints, Rows, Terms
+from glenside.frontends.refusal import Refused
 from glenside.frontends.relay.syntax_tree import Attribute
 from glenside.frontends.relay.types import Value, spell
 from glenside.language import Term
 
-Ints = tuple[int, ...]
-Rows = tuple[tuple[int, ...], ...]
-Terms = tuple[Term, ...]
-"""An operand that is a tuple of tensors."""
-
 OPERATORS: dict[str, Signature] = {}
 """All operators by Relay's name."""
-
-
-class Refused(GlensideError):
-    """A call that is valid Relay but has no meaning here; the importer lists all of them."""
 
 
 @dataclass(frozen=True)

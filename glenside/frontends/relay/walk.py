@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import ModelError, ShapeError, Unsupported, UnsupportedOperator
+from glenside.frontends.refusal import Refused
 from glenside.frontends.relay.metadata import Metadata
 from glenside.frontends.relay.operators import OPERATORS
 from glenside.frontends.relay.parser import stated_type
-from glenside.frontends.relay.signature import Refused
 from glenside.frontends.relay.syntax_tree import (
     Attribute,
     Call,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -49,7 +50,7 @@ class Executable(launch.Executable):
         """The kernels as LLVM IR."""
         if not self._module.functions:
             return ""
-        return str(self.library.mod.inspect_source())
+        return _without_addresses(str(self.library.mod.inspect_source()))
 
     def trace(self, inputs: Mapping[str, Array]) -> dict[Term, Array]:
         """The value of every term that is materialised, by the terms given to the compiler."""
@@ -131,6 +132,16 @@ def _check_sizes(outputs: Sequence[Term]) -> None:
             )
 
 
+def _without_addresses(source: str) -> str:
+    """TVM names alias classes by the addresses of buffers, which differ from run to run."""
+    numbers: dict[str, int] = {}
+
+    def numbered(match: re.Match[str]) -> str:
+        return f'"buffer{numbers.setdefault(match[1], len(numbers))}'
+
+    return re.sub(r'"(0x[0-9a-f]+)', numbered, source)
+
+
 class _Library:
     """The distinct functions of a program; equal ones are compiled once."""
 
@@ -162,7 +173,10 @@ class _Library:
         if not named:
             return module, {}
         target = tvm.target.Target({"kind": "llvm", "mcpu": machine.cpu})
-        return module, tvm.compile(module, target=target)
+        # TVM's own pass can use a common subexpression before it defines it ("cse_v1 has been used
+        # before definition"); LLVM shares them anyway.
+        with tvm.transform.PassContext(config={"tirx.disable_cse_tir": True}):
+            return module, tvm.compile(module, target=target)
 
 
 def _place(stored: Any, term: Term) -> Place:

@@ -8,13 +8,14 @@ runtime library; the TVM compiler, egglog and onnx are never loaded from here.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import importlib
 import importlib.util
 import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,9 @@ from glenside.language.shape import AccessType
 
 Array = np.ndarray[Any, Any]
 
-PLAN, PARAMETERS, LIBRARY = "plan.json", "parameters.bin", "kernels.so"
+PLAN, PARAMETERS, LIBRARY = "plan.json", "parameters.bin", "kernels-{}.so"
 _ALIGN = 64
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass
@@ -86,6 +87,8 @@ class Plan:
     input_types: dict[str, list[Any]] = field(default_factory=dict)
     outputs: list[Place] = field(default_factory=list)
     threads: int = 1
+    library: str | None = None
+    """Hash of the library's file when saved, also in its name; None without kernels."""
 
     def to_json(self) -> str:
         data = {"version": _VERSION, **asdict(self)}
@@ -112,6 +115,7 @@ class Plan:
             input_types=data["input_types"],
             outputs=[Place(**each) for each in data["outputs"]],
             threads=data["threads"],
+            library=data["library"],
         )
 
 
@@ -170,7 +174,10 @@ class Executable:
     def _python_action(self, step: PythonCall) -> Callable[[], object]:
         operator = OPERATORS[step.operator]
         if step.module is not None:
-            importlib.import_module(step.module)
+            try:
+                importlib.import_module(step.module)
+            except ImportError as problem:
+                raise TargetError(f"the program's accelerator needs a module: {problem}") from None
         attributes = {name: _tuples(value) for name, value in step.attributes.items()}
         types = tuple(AccessType(tuple(o), tuple(i), d) for o, i, d in step.types)
         operands = [(self._window(place), tuple(place.shape)) for place in step.operands]
@@ -223,9 +230,15 @@ class Executable:
     # --- the saved form -----------------------------------------------------------------------
 
     def save(self, directory: str | Path) -> None:
-        """Writes library, plan and parameters; :func:`load` reads them."""
+        """Writes library, plan and parameters; :func:`load` reads them.
+
+        Programs loaded from the directory keep running: the files that they map are not written
+        to but unlinked. The loader knows libraries by their path, hence the hash in the name.
+        """
         target = Path(directory)
         target.mkdir(parents=True, exist_ok=True)
+        for old in (target / PLAN, target / PARAMETERS, *target.glob(LIBRARY.format("*"))):
+            old.unlink(missing_ok=True)
         with open(target / PARAMETERS, "wb") as file:
             for number, slot in enumerate(self.plan.slots):
                 if slot.offset is None and slot.fill is None:
@@ -235,38 +248,60 @@ class Executable:
                         memoryview(np.ascontiguousarray(self._arrays[number]).view(np.uint8))
                     )
             file.write(b"\0" * _ALIGN)
-        (target / PLAN).write_text(self.plan.to_json())
-        self._save_library(target / LIBRARY)
+        plan = replace(self.plan, library=self._save_library(target))
+        (target / PLAN).write_text(plan.to_json())
 
-    def _save_library(self, path: Path) -> None:
+    def _save_library(self, target: Path) -> str | None:
+        """Writes the library, if there are kernels; returns its hash."""
         if not any(isinstance(step, KernelCall) for step in self.plan.steps):
-            return
+            return None
         export = getattr(self.library, "export_library", None)
         if export is None:
             raise TargetError("a program that was itself loaded is saved by copying its directory")
+        path = target / LIBRARY.format("new")
         export(str(path))
+        found = file_hash(path)
+        path.rename(target / LIBRARY.format(found))
+        return found
 
 
 def load(directory: str | Path) -> Executable:
-    """A saved program, ready to run."""
-    source = Path(directory)
+    """A saved program, ready to run.
+
+    :raises InputError: there is none.
+    :raises TargetError: another version wrote it, or the TVM runtime or a module is missing.
+    :raises Exception: of any other kind: the files are damaged.
+    """
+    source = Path(directory).resolve()
     if not (source / PLAN).is_file():
         raise InputError(f"{source} holds no saved program ({PLAN} is missing)")
     plan = Plan.from_json((source / PLAN).read_text())
     # Copy on write: the file stays as it is whatever a kernel does.
     raw = np.memmap(source / PARAMETERS, np.uint8, "c")
-    parameters = {}
+    parameters, end = {}, 0
     for number, slot in enumerate(plan.slots):
         if slot.parameter is not None:
             end = slot.parameter + slot.size * np.dtype(slot.dtype).itemsize
-            parameters[number] = raw[slot.parameter : end].view(slot.dtype)
+            parameters[number] = raw[slot.parameter : end]
+    if raw.size != end + _ALIGN:
+        raise ValueError(f"{PARAMETERS} has {raw.size} bytes instead of {end + _ALIGN}")
+    parameters = {n: array.view(plan.slots[n].dtype) for n, array in parameters.items()}
     library: Any = {}
-    if any(isinstance(step, KernelCall) for step in plan.steps):
+    if plan.library is not None:
+        path = source / LIBRARY.format(plan.library)
+        if file_hash(path) != plan.library:
+            raise ValueError(f"{path.name} is not the file that was written")
         import tvm_ffi
 
         _runtime()
-        library = tvm_ffi.load_module(str((source / LIBRARY).resolve()))
+        library = tvm_ffi.load_module(str(path))
     return Executable(plan, parameters, library)
+
+
+def file_hash(path: Path) -> str:
+    """A short hash of a file's bytes."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
 # --- the TVM runtime --------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from glenside.frontends.kinds import Terms
 from glenside.frontends.relay import import_relay
 from glenside.frontends.relay.operators import OPERATORS
-from glenside.frontends.relay.signature import Terms
 from glenside.language import evaluate, map_terms, parse, rebuild
 from glenside.language.syntax import read_expressions
 

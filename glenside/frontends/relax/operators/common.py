@@ -1,4 +1,4 @@
-"""What several families need: dtypes, one length for each axis, known positions of an axis."""
+"""Operands that may be numbers or must be known, and known positions of an axis."""
 
 from __future__ import annotations
 
@@ -7,19 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from glenside.errors import ShapeError
+from glenside.frontends.kinds import Ints
+from glenside.frontends.refusal import Refused
 from glenside.frontends.relax.constants import Constants
-from glenside.frontends.relay.signature import Ints, Refused
-from glenside.language import DTYPES, Term, builders
-
-
-def dtype_of(dtype: str | None, default: str) -> str:
-    """``dtype``, or ``default`` where the attribute leaves it open."""
-    if dtype in (None, "", "void"):
-        return default
-    if dtype not in DTYPES:
-        raise Refused(f"attribute dtype {dtype} is not one of {', '.join(DTYPES)}")
-    return dtype
+from glenside.language import Term, builders
 
 
 def as_term(x: Term | float, like: Term) -> Term:
@@ -58,9 +49,3 @@ def pick(constants: Constants, x: Term, places: Sequence[int], axis: int) -> Ter
         return builders.slice_(x, axis, places[0], places[-1] + 1, min(steps))
     indices = constants.parameter(np.array(places, np.int64), "positions")
     return builders.gather(x, indices, axis)
-
-
-def check_vector(name: str, vector: Term, x: Term, axis: int) -> None:
-    """``vector`` must have one element for each position of ``axis``."""
-    if vector.shape != (x.shape[axis],):
-        raise ShapeError(f"{name} of shape {vector.shape} does not fit axis {axis} of {x.shape}")

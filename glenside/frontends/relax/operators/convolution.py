@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from glenside.errors import ShapeError
-from glenside.frontends.onnx.convolution import correlate
-from glenside.frontends.onnx.phrases import reshape, transpose
+from glenside.frontends.kinds import Ints
+from glenside.frontends.lowering.axes import relayout
+from glenside.frontends.lowering.convolution import correlate, gradient_filters
+from glenside.frontends.lowering.dtypes import accumulator
+from glenside.frontends.lowering.window import window
 from glenside.frontends.relax.constants import Constants
 from glenside.frontends.relax.operators.common import pick
 from glenside.frontends.relax.signature import operator
-from glenside.frontends.relay.operators.common import accumulator, relayout, window
-from glenside.frontends.relay.signature import Ints
 from glenside.language import Term, builders
 
 
@@ -62,7 +63,7 @@ def _transposed(form: str) -> Callable[..., Term]:
         x = relayout(x, data_layout, form)
         w = relayout(w, kernel_layout, "IO" + form[2:])
         rank = len(form) - 2
-        depth, width, *kernel = w.shape
+        depth, _, *kernel = w.shape
         if groups < 1 or depth % groups or x.shape[1] != depth:
             raise ShapeError(f"data {x.shape}, weights {w.shape} and {groups} groups do not fit")
         looks = window(x.shape[2:], tuple(kernel), strides, padding, dilation, True)
@@ -79,9 +80,7 @@ def _transposed(form: str) -> Callable[..., Term]:
                 x, axis, reach - looks.before[at], reach - looks.after[at] + extra[at],
                 looks.stride[at] - 1,
             )  # fmt: skip
-        w = reshape(w, (groups, depth // groups, width, *kernel))
-        w = reshape(transpose(w, (0, 2, 1, *range(3, rank + 3))),
-                    (groups * width, depth // groups, *kernel))  # fmt: skip
+        w = gradient_filters(w, groups)
         dense = window(x.shape[2:], tuple(kernel), (1,), (0,), looks.dilation, False)
         result = correlate(x, w, dense, groups, accumulator(out_dtype))
         return relayout(result, form, out_layout or data_layout)

@@ -6,7 +6,9 @@ import math
 from collections.abc import Callable
 
 from glenside.errors import ShapeError
-from glenside.frontends.onnx.phrases import (
+from glenside.frontends.lowering.axes import axis_of, check_vector
+from glenside.frontends.lowering.dtypes import dtype_of
+from glenside.frontends.lowering.phrases import (
     add,
     div,
     elementwise,
@@ -18,9 +20,8 @@ from glenside.frontends.onnx.phrases import (
     sub,
     unsqueeze_to,
 )
-from glenside.frontends.relax.operators.common import as_term, check_vector, dtype_of
+from glenside.frontends.relax.operators.common import as_term
 from glenside.frontends.relax.signature import operator
-from glenside.frontends.relay.operators.common import axis_of
 from glenside.language import Term, builders
 from glenside.language.shape import FLOATS
 

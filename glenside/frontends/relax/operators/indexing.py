@@ -8,12 +8,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from glenside.errors import ShapeError
-from glenside.frontends.onnx.phrases import add, elementwise, maximum, minimum, mul, reshape, select
+from glenside.frontends.kinds import Ints
+from glenside.frontends.lowering.axes import axes_of, axis_of
+from glenside.frontends.lowering.phrases import (
+    add,
+    elementwise,
+    maximum,
+    minimum,
+    mul,
+    reshape,
+    select,
+)
+from glenside.frontends.refusal import Refused
 from glenside.frontends.relax.constants import Constants
 from glenside.frontends.relax.operators.common import as_term, ints_of, pick
 from glenside.frontends.relax.signature import operator
-from glenside.frontends.relay.operators.common import axes_of, axis_of
-from glenside.frontends.relay.signature import Ints, Refused
 from glenside.language import Term, builders
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from glenside.errors import ShapeError
-from glenside.frontends.onnx.phrases import matmul as product_of
-from glenside.frontends.onnx.phrases import mul, reshape
+from glenside.frontends.lowering.dtypes import accumulator
+from glenside.frontends.lowering.phrases import matmul as product_of
+from glenside.frontends.lowering.phrases import mul, reshape
 from glenside.frontends.relax.signature import operator
-from glenside.frontends.relay.operators.common import accumulator
 from glenside.language import Term
 
 

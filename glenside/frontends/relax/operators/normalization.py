@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from glenside.errors import ShapeError
-from glenside.frontends.onnx.phrases import (
+from glenside.frontends.kinds import Ints
+from glenside.frontends.lowering import normalization
+from glenside.frontends.lowering.axes import axes_of, axis_of, check_vector
+from glenside.frontends.lowering.phrases import (
     add,
     along,
     div,
@@ -14,13 +17,9 @@ from glenside.frontends.onnx.phrases import (
     reduce,
     reshape,
     square,
-    sub,
-    unsqueeze_to,
 )
-from glenside.frontends.relax.operators.common import check_vector
+from glenside.frontends.refusal import Refused
 from glenside.frontends.relax.signature import operator
-from glenside.frontends.relay.operators.common import axes_of, axis_of
-from glenside.frontends.relay.signature import Ints, Refused
 from glenside.language import Term
 
 
@@ -43,24 +42,10 @@ def batch_norm(
     del momentum  # Only training knows it.
     if training:
         raise Refused("attribute training True is not supported: only inference is")
-    rank = x.type.rank
-    axis = axis_of(axis, rank)
-    for name, vector in (("gamma", gamma), ("beta", beta), ("moving_mean", moving_mean),
-                         ("moving_var", moving_var)):  # fmt: skip
-        check_vector(name, vector, x, axis)
-    deviation = elementwise("sqrt", add(moving_var, epsilon))
-    factor = div(gamma, deviation) if scale else elementwise("recip", deviation)
-    shift = mul(moving_mean, factor)
-    offset = sub(beta, shift) if center else elementwise("neg", shift)
-    scaled = mul(x, unsqueeze_to(factor, axis, rank))
-    return add(scaled, unsqueeze_to(offset, axis, rank)), moving_mean, moving_var
-
-
-def _standardised(x: Term, axes: Sequence[int], epsilon: float) -> Term:
-    """Mean 0 and variance 1 over ``axes``."""
-    centred = sub(x, reduce("mean", x, axes, True))
-    variance = reduce("mean", square(centred), axes, True)
-    return div(centred, elementwise("sqrt", add(variance, epsilon)))
+    result = normalization.batch_norm(
+        x, gamma, beta, moving_mean, moving_var, axis, epsilon, center, scale
+    )
+    return result, moving_mean, moving_var
 
 
 def _over_axes(vector: Term, x: Term, axes: Sequence[int], name: str) -> Term:
@@ -78,7 +63,7 @@ def layer_norm(
     over = axes_of(axes, x.type.rank)
     if over != sorted(over):
         raise Refused(f"attribute axes {list(axes)} must ascend")
-    result = _standardised(x, over, epsilon)
+    result = normalization.standardised(x, over, epsilon)
     result = mul(result, _over_axes(gamma, x, over, "gamma")) if scale else result
     return add(result, _over_axes(beta, x, over, "beta")) if center else result
 
@@ -119,8 +104,8 @@ def group_norm(
         x, (*x.shape[:channel], num_groups, length // num_groups, *x.shape[channel + 1 :])
     )
     over = [axis + (axis > channel) for axis in axes_of(axes, rank) if axis != channel]
-    result = reshape(_standardised(grouped, [channel + 1, *over], epsilon), x.shape)
-    return _scaled(result, gamma, beta, channel, center, scale)
+    result = reshape(normalization.standardised(grouped, [channel + 1, *over], epsilon), x.shape)
+    return normalization.scaled(result, gamma, beta, channel, center, scale)
 
 
 @operator("nn.instance_norm")
@@ -139,13 +124,8 @@ def instance_norm(
     channel = axis_of(channel_axis, x.type.rank)
     check_vector("gamma", gamma, x, channel)
     check_vector("beta", beta, x, channel)
-    result = _standardised(x, axes_of(axes, x.type.rank), epsilon)
-    return _scaled(result, gamma, beta, channel, center, scale)
-
-
-def _scaled(x: Term, gamma: Term, beta: Term, axis: int, center: bool, scale: bool) -> Term:
-    x = mul(x, unsqueeze_to(gamma, axis, x.type.rank)) if scale else x
-    return add(x, unsqueeze_to(beta, axis, x.type.rank)) if center else x
+    result = normalization.standardised(x, axes_of(axes, x.type.rank), epsilon)
+    return normalization.scaled(result, gamma, beta, channel, center, scale)
 
 
 @operator("nn.softmax")
@@ -157,6 +137,4 @@ def softmax(x: Term, *, axis: int) -> Term:
 @operator("nn.log_softmax")
 def log_softmax(x: Term, *, axis: int) -> Term:
     """``x - log(sum(exp(x)))`` along one axis, formed so that nothing overflows or vanishes."""
-    axes = [axis_of(axis, x.type.rank)]
-    centred = sub(x, reduce("max", x, axes, True))
-    return sub(centred, elementwise("log", reduce("sum", elementwise("exp", centred), axes, True)))
+    return normalization.log_softmax(x, [axis_of(axis, x.type.rank)])

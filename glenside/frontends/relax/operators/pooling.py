@@ -8,14 +8,15 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from glenside.errors import ShapeError
-from glenside.frontends.onnx.phrases import div, dot, maximum, reduce, to_end, transpose
-from glenside.frontends.onnx.spatial import Window
+from glenside.frontends.kinds import Ints
+from glenside.frontends.lowering import pooling
+from glenside.frontends.lowering.axes import relayout
+from glenside.frontends.lowering.phrases import dot, to_end, transpose
+from glenside.frontends.lowering.window import Window, overhang, window
 from glenside.frontends.relax.constants import Constants
 from glenside.frontends.relax.signature import operator
-from glenside.frontends.relay.operators.common import relayout, window
-from glenside.frontends.relay.signature import Ints
-from glenside.language import Term, builders
-from glenside.language.builders import access, compute
+from glenside.language import Term
+from glenside.language.builders import access
 
 
 def _max_pool(form: str) -> Callable[..., Term]:
@@ -35,7 +36,7 @@ def _max_pool(form: str) -> Callable[..., Term]:
         del count_include_pad
         x = relayout(x, layout, form)
         looks = _looks(x, pool_size, strides, padding, dilation, ceil_mode)
-        result = compute("max", _windows(looks.pad(x, "lowest"), looks))
+        result = pooling.max_pool(x, looks)
         return relayout(result, form, out_layout or layout)
 
     return max_pool
@@ -60,7 +61,9 @@ def _avg_pool(form: str) -> Callable[..., Term]:
         """
         x = relayout(x, layout, form)
         looks = _looks(x, pool_size, strides, padding, dilation, ceil_mode)
-        return relayout(_average(x, looks, count_include_pad), form, out_layout or layout)
+        return relayout(
+            pooling.average_pool(x, looks, count_include_pad), form, out_layout or layout
+        )
 
     return avg_pool
 
@@ -73,40 +76,13 @@ for _suffix, _form in (("1d", "NCW"), ("2d", "NCHW"), ("3d", "NCDHW")):
 def _looks(
     x: Term, kernel: Ints, strides: Ints, padding: Ints, dilation: Ints, ceil: bool
 ) -> Window:
-    """The window of a pool; with ``ceil`` a last one may reach over the end of the padding.
-
-    One that starts in the padding at the end would see no data: it is dropped.
-    """
+    """The window of a pool; with ``ceil`` a last one may reach over the end of the padding."""
     looks = window(x.shape[2:], kernel, strides, padding, dilation, False)
-    overhang = []
-    for i, length in enumerate(x.shape[2:] if ceil else ()):
-        reach = (looks.kernel[i] - 1) * looks.dilation[i] + 1
-        room = looks.before[i] + length + looks.after[i] - reach
-        count = -(-room // looks.stride[i]) + 1
-        if (count - 1) * looks.stride[i] >= looks.before[i] + length:
-            count -= 1
-        overhang.append(max((count - 1) * looks.stride[i] - room, 0))
-    return dataclasses.replace(looks, overhang=tuple(overhang)) if ceil else looks
-
-
-def _average(x: Term, looks: Window, count_padding: bool) -> Term:
-    patches = _windows(looks.pad(x, "zero"), looks)
-    if not looks.padded or (count_padding and not any(looks.overhang)):
-        return compute("mean", patches)
-    # How many positions count depends on where the window is, not on batch or channel.
-    inside = builders.constant(1, (1, 1, *x.shape[2:]), x.dtype)
-    for axis, (before, after, over) in enumerate(
-        zip(looks.before, looks.after, looks.overhang, strict=True), 2
-    ):
-        inside = builders.pad(inside, axis, before, after, 1 if count_padding else "zero")
-        inside = builders.pad(inside, axis, 0, over)
-    count = maximum(compute("sum", _windows(inside, looks)), 1)
-    return div(compute("sum", patches), count)
-
-
-def _windows(padded: Term, looks: Window) -> Term:
-    """``((N, C, d'...), (k...))``"""
-    return builders.windows(access(padded, 2), looks.kernel, looks.stride, looks.dilation)
+    if not ceil:
+        return looks
+    reach = [(k - 1) * d + 1 for k, d in zip(looks.kernel, looks.dilation, strict=True)]
+    over = map(overhang, x.shape[2:], looks.before, looks.after, reach, looks.stride)
+    return dataclasses.replace(looks, overhang=tuple(over))
 
 
 def _adaptive_avg_pool(form: str) -> Callable[..., Term]:
@@ -132,11 +108,8 @@ def _adaptive_avg_pool(form: str) -> Callable[..., Term]:
 
 def _adapted(constants: Constants, x: Term, wanted: Sequence[int]) -> Term:
     size = x.shape[2:]
-    if all(length == 1 for length in wanted):
-        return reduce("mean", x, range(2, x.type.rank), keepdims=True)
     if not any(n % m for n, m in zip(size, wanted, strict=True)):
-        step = tuple(n // m for n, m in zip(size, wanted, strict=True))
-        return compute("mean", _windows(x, window(size, step, step, (0,), (1,), False)))
+        return pooling.even_pool("mean", x, wanted)
     # Windows of several sizes: a mean along one axis after the other, as a product.
     for axis, (length, count) in enumerate(zip(size, wanted, strict=True), 2):
         weights = np.zeros((count, length), x.dtype)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from glenside.frontends.onnx.phrases import (
+from glenside.frontends.lowering.axes import axis_of, check_vector
+from glenside.frontends.lowering.dtypes import dtype_of
+from glenside.frontends.lowering.phrases import (
     add,
     div,
     elementwise,
@@ -12,10 +14,8 @@ from glenside.frontends.onnx.phrases import (
     sub,
     unsqueeze_to,
 )
-from glenside.frontends.relax.operators.common import check_vector, dtype_of
+from glenside.frontends.refusal import Refused
 from glenside.frontends.relax.signature import operator
-from glenside.frontends.relay.operators.common import axis_of
-from glenside.frontends.relay.signature import Refused
 from glenside.language import Term, builders
 from glenside.language.shape import highest, lowest
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
-from glenside.frontends.onnx.phrases import (
+from glenside.frontends.kinds import Ints
+from glenside.frontends.lowering.axes import axes_of, axis_of
+from glenside.frontends.lowering.dtypes import dtype_of
+from glenside.frontends.lowering.phrases import (
     elementwise,
+    position,
     reduce,
     reshape,
     square,
@@ -14,10 +17,7 @@ from glenside.frontends.onnx.phrases import (
     to_end,
     transpose,
 )
-from glenside.frontends.relax.operators.common import dtype_of
 from glenside.frontends.relax.signature import operator
-from glenside.frontends.relay.operators.common import axes_of, axis_of
-from glenside.frontends.relay.signature import Ints
 from glenside.language import Term, builders
 from glenside.language.builders import access, compute
 
@@ -56,14 +56,7 @@ def _position(function: str) -> Callable[..., Term]:
     def apply(x: Term, *, axis: int | None, keepdims: bool) -> Term:
         rank = x.type.rank
         axes = list(range(rank)) if axis is None else [axis_of(axis, rank)]
-        moved, _ = to_end(x, axes)
-        items = access(moved, rank - len(axes))
-        # Over several axes positions count row-major.
-        items = builders.reshape(items, items.outer, (math.prod(items.item),))
-        result = compute(function, items)
-        for each in axes if keepdims else ():
-            result = builders.unsqueeze(result, each)
-        return result
+        return position(function, x, axes, keepdims)
 
     return apply
 

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import ShapeError
-from glenside.frontends.onnx.phrases import add, mul
+from glenside.frontends.kinds import Ints
+from glenside.frontends.lowering.axes import relayout
+from glenside.frontends.lowering.dtypes import dtype_of
+from glenside.frontends.lowering.phrases import add, mul
+from glenside.frontends.refusal import Refused
 from glenside.frontends.relax.constants import Constants
-from glenside.frontends.relax.operators.common import dtype_of, pick
+from glenside.frontends.relax.operators.common import pick
 from glenside.frontends.relax.signature import operator
-from glenside.frontends.relay.operators.common import relayout
-from glenside.frontends.relay.signature import Ints, Refused
 from glenside.language import Term, builders
 
 Array = np.ndarray[Any, Any]

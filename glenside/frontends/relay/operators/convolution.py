@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from glenside.errors import ShapeError
-from glenside.frontends.onnx.convolution import correlate
-from glenside.frontends.relay.operators.common import accumulator, relayout, window
-from glenside.frontends.relay.signature import Ints, operator
+from glenside.frontends.kinds import Ints
+from glenside.frontends.lowering.axes import relayout
+from glenside.frontends.lowering.convolution import correlate
+from glenside.frontends.lowering.dtypes import accumulator
+from glenside.frontends.lowering.window import window
+from glenside.frontends.relay.signature import operator
 from glenside.language import Term
 
 

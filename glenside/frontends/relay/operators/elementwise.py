@@ -8,8 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from glenside.errors import ShapeError
-from glenside.frontends.onnx.phrases import add, elementwise, maximum, minimum, mul, select
-from glenside.frontends.relay.signature import Refused, operator
+from glenside.frontends.lowering.phrases import add, elementwise, maximum, minimum, mul, select
+from glenside.frontends.refusal import Refused
+from glenside.frontends.relay.signature import operator
 from glenside.frontends.relay.types import Value
 from glenside.language import DTYPES, Term, builders
 from glenside.language.shape import INTEGERS

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from glenside.errors import ShapeError
-from glenside.frontends.onnx.phrases import elementwise, maximum, minimum, reshape
-from glenside.frontends.relay.operators.common import axes_of, axis_of
-from glenside.frontends.relay.signature import Ints, Refused, operator
+from glenside.frontends.kinds import Ints
+from glenside.frontends.lowering.axes import axes_of, axis_of
+from glenside.frontends.lowering.phrases import elementwise, maximum, minimum, reshape
+from glenside.frontends.refusal import Refused
+from glenside.frontends.relay.signature import operator
 from glenside.language import Term, builders
 from glenside.language.shape import INTEGERS
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from glenside.errors import ShapeError
-from glenside.frontends.onnx.phrases import dot, spread, swap_last
-from glenside.frontends.relay.operators.common import accumulator
+from glenside.frontends.lowering.dtypes import accumulator
+from glenside.frontends.lowering.phrases import dot, spread, swap_last
 from glenside.frontends.relay.signature import operator
 from glenside.language import Term, builders
 from glenside.language.builders import access

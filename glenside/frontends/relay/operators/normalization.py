@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from glenside.errors import ShapeError
-from glenside.frontends.onnx.phrases import (
-    add,
-    along,
-    div,
-    elementwise,
-    mul,
-    reduce,
-    square,
-    sub,
-    unsqueeze_to,
-)
-from glenside.frontends.relay.operators.common import axis_of
+from glenside.frontends.lowering import normalization
+from glenside.frontends.lowering.axes import axis_of, check_vector
+from glenside.frontends.lowering.phrases import add, along, unsqueeze_to
 from glenside.frontends.relay.signature import operator
 from glenside.frontends.relay.types import Value
 from glenside.language import Term, builders
-
-
-def _check_vectors(x: Term, axis: int, **vectors: Term) -> None:
-    for name, vector in vectors.items():
-        if vector.shape != (x.shape[axis],):
-            raise ShapeError(
-                f"{name} of shape {vector.shape} does not fit axis {axis} of shape {x.shape}"
-            )
 
 
 @operator("nn.batch_norm")
@@ -42,15 +24,10 @@ def batch_norm(
     scale: bool = True,
 ) -> Value:
     """``x * a + b`` with ``a`` and ``b`` computed from the parameters; the statistics pass on."""
-    axis = axis_of(axis, x.type.rank)
-    _check_vectors(x, axis, gamma=gamma, beta=beta, moving_mean=moving_mean, moving_var=moving_var)
-    deviation = elementwise("sqrt", add(moving_var, epsilon))
-    factor = div(gamma, deviation) if scale else elementwise("recip", deviation)
-    shift = mul(moving_mean, factor)
-    offset = sub(beta, shift) if center else elementwise("neg", shift)
-    rank = x.type.rank
-    scaled = mul(x, unsqueeze_to(factor, axis, rank))
-    return add(scaled, unsqueeze_to(offset, axis, rank)), moving_mean, moving_var
+    result = normalization.batch_norm(
+        x, gamma, beta, moving_mean, moving_var, axis, epsilon, center, scale
+    )
+    return result, moving_mean, moving_var
 
 
 @operator("nn.layer_norm")
@@ -65,14 +42,11 @@ def layer_norm(
     scale: bool = True,
 ) -> Term:
     """Mean 0 and variance 1 along one axis, then scaled and shifted along it."""
-    rank = x.type.rank
-    axis = axis_of(axis, rank)
-    _check_vectors(x, axis, gamma=gamma, beta=beta)
-    centred = sub(x, reduce("mean", x, [axis], True))
-    variance = reduce("mean", square(centred), [axis], True)
-    result = div(centred, elementwise("sqrt", add(variance, epsilon)))
-    result = mul(result, unsqueeze_to(gamma, axis, rank)) if scale else result
-    return add(result, unsqueeze_to(beta, axis, rank)) if center else result
+    axis = axis_of(axis, x.type.rank)
+    check_vector("gamma", gamma, x, axis)
+    check_vector("beta", beta, x, axis)
+    result = normalization.standardised(x, [axis], epsilon)
+    return normalization.scaled(result, gamma, beta, axis, center, scale)
 
 
 @operator("nn.softmax")
@@ -84,9 +58,7 @@ def softmax(x: Term, *, axis: int = -1) -> Term:
 @operator("nn.log_softmax")
 def log_softmax(x: Term, *, axis: int = -1) -> Term:
     """``x - log(sum(exp(x)))`` along one axis, formed so that nothing overflows or vanishes."""
-    axes = [axis_of(axis, x.type.rank)]
-    centred = sub(x, reduce("max", x, axes, True))
-    return sub(centred, elementwise("log", reduce("sum", elementwise("exp", centred), axes, True)))
+    return normalization.log_softmax(x, [axis_of(axis, x.type.rank)])
 
 
 @operator("nn.dropout")
@@ -100,5 +72,5 @@ def dropout(x: Term, *, rate: float = 0.5) -> Value:
 def bias_add(x: Term, bias: Term, *, axis: int = 1) -> Term:
     """A vector added along one axis."""
     axis = axis_of(axis, x.type.rank)
-    _check_vectors(x, axis, bias=bias)
+    check_vector("bias", bias, x, axis)
     return add(x, unsqueeze_to(bias, axis, x.type.rank))

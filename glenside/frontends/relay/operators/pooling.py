@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from glenside.errors import ShapeError
-from glenside.frontends.onnx.phrases import div, maximum, reduce
-from glenside.frontends.onnx.spatial import Window
-from glenside.frontends.relay.operators.common import relayout, window
-from glenside.frontends.relay.signature import Ints, Refused, operator
+from glenside.frontends.kinds import Ints
+from glenside.frontends.lowering import pooling
+from glenside.frontends.lowering.axes import relayout
+from glenside.frontends.lowering.phrases import reduce
+from glenside.frontends.lowering.window import patches, window
+from glenside.frontends.refusal import Refused
+from glenside.frontends.relay.signature import operator
 from glenside.frontends.relay.types import Value
-from glenside.language import Term, builders
-from glenside.language.builders import access, compute
+from glenside.language import Term
+from glenside.language.builders import compute
 
 
 def _max_pool(form: str) -> Callable[..., Value]:
@@ -31,7 +34,7 @@ def _max_pool(form: str) -> Callable[..., Value]:
         """Greatest element of each window; padding never wins."""
         x = relayout(x, layout, form)
         looks = window(x.shape[2:], pool_size, strides, padding, dilation, ceil_mode)
-        result = compute("max", _windows(looks.pad(x, "lowest"), looks))
+        result = pooling.max_pool(x, looks)
         return relayout(result, form, out_layout or layout)
 
     return max_pool
@@ -55,7 +58,11 @@ def _avg_pool(form: str) -> Callable[..., Value]:
         """Mean of each window, by default over the positions that are not padding."""
         x = relayout(x, layout, form)
         looks = window(x.shape[2:], pool_size, strides, padding, dilation, ceil_mode)
-        result = _average(x, looks, count_include_pad)
+        if count_include_pad:
+            # Here the overhang counts as well, unlike elsewhere.
+            result = compute("mean", patches(looks.pad(x, "zero"), looks))
+        else:
+            result = pooling.average_pool(x, looks, False)
         return relayout(result, form, out_layout or layout)
 
     return avg_pool
@@ -64,22 +71,6 @@ def _avg_pool(form: str) -> Callable[..., Value]:
 for _suffix, _form in (("1d", "NCW"), ("2d", "NCHW"), ("3d", "NCDHW")):
     operator(f"nn.max_pool{_suffix}")(_max_pool(_form))
     operator(f"nn.avg_pool{_suffix}")(_avg_pool(_form))
-
-
-def _average(x: Term, looks: Window, count_padding: bool) -> Term:
-    patches = _windows(looks.pad(x, "zero"), looks)
-    if count_padding or not looks.padded:
-        return compute("mean", patches)
-    # How many positions count depends on where the window is, not on batch or channel. A window
-    # that lies in the padding altogether has the mean 0.
-    inside = looks.pad(builders.constant(1, (1, 1, *x.shape[2:]), x.dtype), "zero")
-    count = maximum(compute("sum", _windows(inside, looks)), 1)
-    return div(compute("sum", patches), count)
-
-
-def _windows(padded: Term, looks: Window) -> Term:
-    """``((N, C, d'...), (k...))``"""
-    return builders.windows(access(padded, 2), looks.kernel, looks.stride, looks.dilation)
 
 
 @operator("nn.global_avg_pool2d")
@@ -134,10 +125,4 @@ def _adaptive(
         raise ShapeError(f"output_size {list(wanted)} must be two lengths, at least 1")
     if any(n % m for n, m in zip(size, wanted, strict=True)):
         raise Refused(f"output_size {list(wanted)} does not divide the size {list(size)}")
-    if wanted == (1, 1):
-        result = reduce(function, x, (2, 3), keepdims=True)
-    else:
-        step = tuple(n // m for n, m in zip(size, wanted, strict=True))
-        patches = _windows(x, window(size, step, step, (0,), (1,), False))
-        result = compute(function, patches)
-    return relayout(result, "NCHW", out_layout or layout)
+    return relayout(pooling.even_pool(function, x, wanted), "NCHW", out_layout or layout)

@@ -5,13 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from glenside.frontends.onnx.phrases import div, reduce, to_end
-from glenside.frontends.relay.operators.common import reduced_axes
-from glenside.frontends.relay.signature import Ints, Refused, operator
+from glenside.frontends.kinds import Ints
+from glenside.frontends.lowering.axes import axes_of
+from glenside.frontends.lowering.phrases import div, position, reduce
+from glenside.frontends.refusal import Refused
+from glenside.frontends.relay.signature import operator
 from glenside.frontends.relay.types import Value
 from glenside.language import Term, builders
-from glenside.language.builders import access, compute
 from glenside.language.shape import FLOATS
+
+
+def _reduced_axes(axis: int | Ints | None, rank: int, exclude: bool) -> list[int]:
+    """The axes a reduction goes over: none given means all, ``exclude`` means the others."""
+    if axis is None or axis == ():
+        return list(range(rank))
+    axes = axes_of((axis,) if isinstance(axis, int) else axis, rank)
+    if exclude:
+        return [each for each in range(rank) if each not in axes]
+    return axes
 
 
 def _reduction(function: str) -> Callable[..., Value]:
@@ -22,7 +33,7 @@ def _reduction(function: str) -> Callable[..., Value]:
         keepdims: bool = False,
         exclude: bool = False,
     ) -> Term:
-        axes = reduced_axes(axis, x.type.rank, exclude)
+        axes = _reduced_axes(axis, x.type.rank, exclude)
         if not axes:
             return x
         if function == "mean" and x.dtype not in FLOATS:
@@ -48,15 +59,8 @@ def _position(function: str) -> Callable[..., Value]:
     ) -> Term:
         if select_last_index:
             raise Refused("attribute select_last_index is not supported")
-        axes = sorted(reduced_axes(axis, x.type.rank, exclude))
-        moved, _ = to_end(x, axes)
-        items = access(moved, x.type.rank - len(axes))
-        # Over several axes positions count row-major.
-        items = builders.reshape(items, items.outer, (math.prod(items.item),))
-        best = compute(function, items)
-        for each in axes if keepdims else ():
-            best = builders.unsqueeze(best, each)
-        return builders.cast(best, "int32")
+        axes = sorted(_reduced_axes(axis, x.type.rank, exclude))
+        return builders.cast(position(function, x, axes, keepdims), "int32")
 
     return apply
 

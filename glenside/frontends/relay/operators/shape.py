@@ -7,11 +7,13 @@ import math
 from collections.abc import Sequence
 
 from glenside.errors import ShapeError
-from glenside.frontends.onnx.phrases import reshape as reshape_to
-from glenside.frontends.onnx.phrases import spread
-from glenside.frontends.onnx.phrases import transpose as permute
-from glenside.frontends.relay.operators.common import axes_of, axis_of
-from glenside.frontends.relay.signature import Ints, Refused, Rows, Terms, operator
+from glenside.frontends.kinds import Ints, Rows, Terms
+from glenside.frontends.lowering.axes import axes_of, axis_of
+from glenside.frontends.lowering.phrases import reshape as reshape_to
+from glenside.frontends.lowering.phrases import spread
+from glenside.frontends.lowering.phrases import transpose as permute
+from glenside.frontends.refusal import Refused
+from glenside.frontends.relay.signature import operator
 from glenside.frontends.relay.types import Value
 from glenside.language import DTYPES, Term, builders
 from glenside.language.shape import FLOATS

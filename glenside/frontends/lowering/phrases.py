@@ -164,3 +164,14 @@ def swap_last(x: Term) -> Term:
 def dot(a: Term, b: Term, batch: int = 0, accumulate: str | None = None) -> Term:
     """Inner products of the items of ``a`` and ``b``: ((g, p), i), ((g, q), i) to (g, p, q)."""
     return compute("dot", builders.cart_prod(a, b, batch), accumulate)
+
+
+def position(function: str, x: Term, axes: Sequence[int], keepdims: bool) -> Term:
+    """``argmax`` or ``argmin``; over several ascending ``axes`` positions count row-major."""
+    moved, _ = to_end(x, axes)
+    items = access(moved, x.type.rank - len(axes))
+    items = builders.reshape(items, items.outer, (math.prod(items.item),))
+    result = compute(function, items)
+    for axis in axes if keepdims else ():
+        result = builders.unsqueeze(result, axis)
+    return result

@@ -1,0 +1,1 @@
+"""What front ends lower to alike: functions over terms that know no file format."""
