@@ -379,6 +379,7 @@ def _inputs(program: Program, options: list[str], seed: int) -> dict[str, Array]
 
 
 def _read_array(path: Path) -> Array:
+    array: Array | dict[str, Array]
     if path.suffix == ".pb":
         array = _read(path, "holds no ONNX tensor", _read_tensor)
     else:

@@ -16,7 +16,7 @@ from onnx import helper
 from rich.console import Console
 
 from glenside import cli
-from glenside.extraction import COST_MODELS
+from glenside.extraction import COST_MODELS, MaximiseOffload
 from tests.models import LIGHT, onnxruntime_answers, small_network
 
 ROOT = Path(__file__).parents[1]
@@ -239,7 +239,7 @@ def test_names_that_look_like_markup_or_emoji_are_shown_as_they_are(tmp_path):
         for op, name in zip(("Relu", "Neg", "Abs", "Exp"), ODD, strict=True)
     ]
     graph = helper.make_graph(nodes, "odd", [value("x[/]")], [value(name) for name in ODD])
-    path, result = tmp_path / "n[/]:smile:.onnx", tmp_path / "y.npz"
+    path, result = tmp_path / "n[red]:smile:.onnx", tmp_path / "y.npz"
     opsets = [helper.make_opsetid("", 17)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), str(path))
     done = glenside("run", path, "-o", result)
@@ -286,10 +286,11 @@ def test_the_examples_of_the_readme_work(tmp_path):
     (tmp_path / "net.relay").write_text(blocks("text", "def @main"))
     done = glenside("run", "net.relay", "--json", cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["outputs"]["output"]["shape"] == [1, 4]
+    (output,) = json.loads(done.stdout)["outputs"].values()
+    assert output["shape"] == [1, 4]
 
     names = {}
     exec(blocks("python", "parse("), names)
     np.testing.assert_array_equal(names["y"], np.full((5, 4), 8, "float32"))
     assert names["program"].report.offloads == {"systolic-array": 1}
-    assert names["program"].report.cost_parts == COST_MODELS["maximise-offload"].components
+    assert names["program"].report.cost_parts == MaximiseOffload.components

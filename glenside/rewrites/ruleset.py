@@ -174,7 +174,7 @@ def as_ruleset(rules: object, name: str = "rules") -> RuleSet:
         cases = [RewriteOrRule(declarations, each) for each in rules.__egg_ruleset__.rules]
         named = (Rule(_name_of(case, i), (case,), exact=False) for i, case in enumerate(cases))
         return RuleSet(name, tuple(named))
-    if isinstance(rules, Iterable):
+    if isinstance(rules, Iterable) and not isinstance(rules, str):
         parts = [as_ruleset(each) for each in rules]
         return RuleSet(name, tuple(rule for part in parts for rule in part))
     raise GlensideError(
