@@ -67,9 +67,9 @@ class EGraph:
 
         :raises UnsoundRewrite: the rule equated accesses of different types.
         """
-        step = self._run(f"(run {self._program.rulesets[rule]})", rule.name)
+        step = self._run(f"(run {self._program.rulesets[rule]})", rule.described)
         if step.changed:
-            self._infer_types(rule.name)
+            self._infer_types(rule.described)
         return step
 
     def _infer_types(self, after: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import egglog
 from egglog import bindings
 
+from glenside.errors import GlensideError
 from glenside.rewrites import loading
 from glenside.rewrites.ruleset import Rule
 from glenside.rewrites.types import type_rules
@@ -53,7 +54,32 @@ class Program:
 
 @functools.lru_cache(maxsize=64)
 def program_for(rules: tuple[Rule, ...]) -> Program:
-    """The program with these rules, their analyses, that of types and the means to load terms."""
+    """The program with these rules, their analyses, that of types and the means to load terms.
+
+    :raises GlensideError: egglog does not accept a rule; says which, where it stands and why.
+    """
+    try:
+        return _declare(rules)
+    except bindings.EggSmolError as problem:
+        raise _refusal(rules, problem) from problem
+
+
+def _refusal(rules: tuple[Rule, ...], problem: bindings.EggSmolError) -> GlensideError:
+    for rule in rules:
+        try:
+            _declare((rule,))
+        except bindings.EggSmolError as own:
+            # Its first line says where in a temporary file, which is gone.
+            reason = str(own).strip().splitlines()[-1]
+            return GlensideError(
+                f"rule {rule.described} is not accepted by egglog: {reason} (what the right side "
+                "uses must be bound on the left by an operator or by a fact such as "
+                "eq(s).to(x.outer); a bare variable binds nothing)"
+            )
+    return GlensideError(f"egglog does not accept these rules together: {problem}")
+
+
+def _declare(rules: tuple[Rule, ...]) -> Program:
     # Each rule has a ruleset of its own: steps are short, and who broke a type is known at once.
     local = {rule: f"rule_{number}" for number, rule in enumerate(dict.fromkeys(rules))}
     rulesets = [egglog.ruleset(*rule.cases, name=name) for rule, name in local.items()]

@@ -48,6 +48,13 @@ class Rule:
     """egglog rules that derive what the conditions of the cases ask for, beside the types."""
     programs: Callable[[], Any] | None = None
     """Makes the Hypothesis strategy of programs to check the rule on, where it needs its own."""
+    where: str = ""
+    """File and line of its definition, where known."""
+
+    @property
+    def described(self) -> str:
+        """The name, and where the rule stands if that is known."""
+        return f"{self.name} ({self.where})" if self.where else self.name
 
     @property
     def base_name(self) -> str:
@@ -112,7 +119,10 @@ def rewrite_rule(
         def make(*args: object, **options: object) -> Rule:
             shown = [*map(str, args), *(f"{k.replace('_', '-')}={v}" for k, v in options.items())]
             full_name = f"{name}({','.join(shown)})" if shown else name
-            return Rule(full_name, tuple(cases(*args, **options)), exact, analyses(), programs)
+            code = cases.__code__
+            where = f"{code.co_filename}:{code.co_firstlineno}"
+            found = tuple(cases(*args, **options))
+            return Rule(full_name, found, exact, analyses(), programs, where)
 
         make.__doc__ = cases.__doc__
         _MAKERS[name] = make

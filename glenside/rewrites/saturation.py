@@ -208,5 +208,5 @@ def _blame(
         try:
             egraph.freeze()
         except UnsoundRewrite as found:
-            return UnsoundRewrite(f"rule {rule.name} is unsound: {found}")
+            return UnsoundRewrite(f"rule {rule.described} is unsound: {found}")
     return problem

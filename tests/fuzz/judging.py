@@ -28,7 +28,7 @@ from glenside.errors import (
 )
 from glenside.frontends.onnx import import_model
 from glenside.frontends.onnx.loading import input_types
-from glenside.language import AccessType, Model, evaluate, trace
+from glenside.language import AccessType, Model, evaluate, random_inputs, trace
 
 Array = np.ndarray[Any, Any]
 
@@ -167,12 +167,20 @@ def _answer(
     inputs = random_values(model.inputs, rng)
     got = evaluate(model.roots, {**inputs, **model.params})
     if compiled:
-        program = glenside.optimize(
-            path, rng.choice(TARGETS), shapes=shapes, node_limit=5_000, iter_limit=5
-        )
+        try:
+            program = glenside.optimize(
+                path, rng.choice(TARGETS), shapes=shapes, node_limit=5_000, iter_limit=5
+            )
+        except CheckFailed:
+            tried = random_inputs(model.inputs, roots=model.roots)
+            why = _undefined(model, {**tried, **model.params})
+            if why:
+                return Outcome(UNDEFINED, f"{why}, once compiled")
+            raise
         difference = _difference(program.run(inputs), got)
         if difference:
-            return Outcome(WRONG, f"once compiled: {difference}")
+            why = _undefined(model, {**inputs, **model.params})
+            return Outcome(UNDEFINED if why else WRONG, f"once compiled: {difference} {why}")
     return model, inputs, got
 
 
