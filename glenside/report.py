@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from glenside.hw_targets.expansion import cycles, tile_calls
 from glenside.hw_targets.offload import accelerator_of, target_of
 from glenside.language import Term
 
@@ -37,11 +38,15 @@ class RuleUse:
 
 @dataclass(frozen=True)
 class UnitUse:
-    """Calls of one unit of a target, and their cycles where its declaration says."""
+    """Calls of one unit of a target, and their cycles where its declaration says.
+
+    ``tiles`` counts the invocations on the unit's own size that they expand to.
+    """
 
     unit: str
     calls: int
     cycles: float | None = None
+    tiles: int | None = None
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,9 @@ class Report:
             "cost_parts": list(self.cost_parts),
             "extractor": self.extractor,
             "rules": {rule.name: rule.matches for rule in self.rules},
-            "units": {u.unit: {"calls": u.calls, "cycles": u.cycles} for u in self.units},
+            "units": {
+                u.unit: {"calls": u.calls, "cycles": u.cycles, "tiles": u.tiles} for u in self.units
+            },
         }
 
     @classmethod
@@ -208,16 +215,9 @@ def count_units(terms: Iterable[Term]) -> tuple[UnitUse, ...]:
             by_unit.setdefault(term["unit"], []).append(term)
     uses = []
     for unit, calls in sorted(by_unit.items()):
-        cycles: list[float] = []
-        declared = accelerator_of(unit)
-        if declared is not None:
-            types = ([child.type for child in call.children] for call in calls)
-            each = (
-                declared.cycles_of(call["parameters"], t)
-                for call, t in zip(calls, types, strict=True)
-            )
-            cycles = [c for c in each if c is not None]
-        uses.append(UnitUse(unit, len(calls), math.fsum(cycles) if cycles else None))
+        times = [each for each in map(cycles, calls) if each is not None]
+        tiles = sum(map(tile_calls, calls))
+        uses.append(UnitUse(unit, len(calls), math.fsum(times) if times else None, tiles))
     return tuple(uses)
 
 
@@ -228,8 +228,9 @@ def count_host_ops(terms: Iterable[Term]) -> dict[str, int]:
 
 
 def _use(use: UnitUse) -> str:
-    cycles = "" if use.cycles is None else f" ({use.cycles:,.0f} cycles)"
-    return f"{use.unit} {use.calls}{cycles}"
+    more = [f"{use.tiles:,} tile calls"] if use.tiles not in (None, use.calls) else []
+    more += [f"{use.cycles:,.0f} cycles"] if use.cycles is not None else []
+    return f"{use.unit} {use.calls}" + (f" ({', '.join(more)})" if more else "")
 
 
 def _counts(counts: dict[str, int]) -> str:
