@@ -29,6 +29,7 @@ FAMILIES = (
     "pooling",
     "linear",
     "convolution",
+    "tiling",
 )
 """Modules of this package that define rules."""
 
