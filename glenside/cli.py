@@ -100,8 +100,12 @@ def optimize(
         ),
     ] = None,
     extractor: Annotated[
-        str, typer.Option(metavar="NAME", help="best, bottom-up or greedy-dag.")
+        str, typer.Option(metavar="NAME", help="best, bottom-up, greedy-dag or ilp.")
     ] = "best",
+    ilp_limit: Annotated[
+        float | None,
+        typer.Option(min=0, help="Most seconds of the ilp extractor, as its solver counts them."),
+    ] = None,
     check: Annotated[bool, typer.Option(help="Compare with NumPy on random inputs.")] = True,
 ) -> None:
     """Optimise a model for a target and report what came of it."""
@@ -116,6 +120,7 @@ def optimize(
             time_limit=time_limit,
             cost_model=cost_model,
             extractor=extractor,
+            ilp_limit=ilp_limit,
             check=check,
             progress=listener,
         )

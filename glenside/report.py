@@ -79,6 +79,8 @@ class Report:
     output; None when it was not checked."""
     cost_parts: tuple[str, ...] = ()
     """What the parts of a cost are called, where the cost model names them."""
+    optimal: bool = False
+    """Whether a solver proved that no program in the explored e-graph costs less."""
 
     def checked(self, max_rel_error: float) -> Report:
         """The same report with the outcome of the check."""
@@ -107,6 +109,7 @@ class Report:
             "cost_model": self.cost_model,
             "cost_parts": list(self.cost_parts),
             "extractor": self.extractor,
+            "optimal": self.optimal,
             "rules": {rule.name: rule.matches for rule in self.rules},
             "units": {u.unit: {"calls": u.calls, "cycles": u.cycles} for u in self.units},
         }
@@ -168,7 +171,8 @@ class Report:
             yield "rules", ", ".join(f"{name} {count:,}" for name, count in fired.items())
         yield "cost model", self.cost_model
         yield "cost before", self._cost(self.cost_before)
-        yield "cost after", f"{self._cost(self.cost_after)}; by {self.extractor}"
+        proved = ", proved optimal" if self.optimal else ""
+        yield "cost after", f"{self._cost(self.cost_after)}; by {self.extractor}{proved}"
         parts = (
             ("import", self.seconds.imported),
             ("saturate", self.seconds.saturate),
