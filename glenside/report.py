@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from glenside.hw_targets.offload import accelerator_of, target_of
+from glenside.hw_targets.timing import term_cycles
 from glenside.language import Term
 
 CALLS = ("call", "blocked")
@@ -212,15 +213,7 @@ def count_units(terms: Iterable[Term]) -> tuple[UnitUse, ...]:
             by_unit.setdefault(term["unit"], []).append(term)
     uses = []
     for unit, calls in sorted(by_unit.items()):
-        cycles: list[float] = []
-        declared = accelerator_of(unit)
-        if declared is not None:
-            types = ([child.type for child in call.children] for call in calls)
-            each = (
-                declared.cycles_of(call["parameters"], t)
-                for call, t in zip(calls, types, strict=True)
-            )
-            cycles = [c for c in each if c is not None]
+        cycles = [c for c in map(term_cycles, calls) if c is not None]
         uses.append(UnitUse(unit, len(calls), math.fsum(cycles) if cycles else None))
     return tuple(uses)
 
