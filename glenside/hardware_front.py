@@ -92,7 +92,7 @@ class HardwareFront:
         table.add_column("proved")
         front = self.pareto
         for point in self.points:
-            units = ", ".join(f"{unit}: {calls}" for unit, calls in point.units.items())
+            units = "\n".join(f"{unit}: {calls}" for unit, calls in point.units.items())
             cells = (
                 f"{point.area:,g}",
                 f"{point.used:,g}",
@@ -124,8 +124,11 @@ class HardwareFront:
             }
             for point in front
         ]
+        areas = sorted({point.used for point in front})
+        # Areas are powers of two, mostly: a scale of their logarithms that has a zero.
+        scale = alt.Scale(type="symlog", constant=min(filter(None, areas), default=1.0))
         base = alt.Chart(alt.Data(values=rows), title=f"{self.model}: time against area").encode(
-            x=alt.X("area:Q", title="area (multipliers)", scale=alt.Scale(type="symlog")),
+            x=alt.X("area:Q", title="area (multipliers)", scale=scale, axis=alt.Axis(values=areas)),
             y=alt.Y("cycles:Q", title="cycles", scale=alt.Scale(zero=False)),
             tooltip=["units:N", "area:Q", "cycles:Q", "proved:N"],
         )
@@ -133,7 +136,7 @@ class HardwareFront:
         points = base.mark_point(filled=True, size=70, opacity=1).encode(
             color=alt.Color("proved:N", title=None)
         )
-        names = base.mark_text(align="left", dx=7, dy=-7, limit=260).encode(text="units:N")
+        names = base.mark_text(align="left", angle=330, dx=8, dy=-4).encode(text="units:N")
         return (line + points + names).properties(width=560, height=340)
 
     def save_plot(self, path: str | Path) -> None:

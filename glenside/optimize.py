@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,6 +50,7 @@ def optimize(
     ilp_limit: float | None = None,
     rules: Sequence[RuleSet] | None = None,
     check: bool = True,
+    egraph: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Program:
     """Rewrites a model for a target, picks the cheapest way to say it, and compiles that.
@@ -68,9 +70,11 @@ def optimize(
         order of seconds and make the same input give the same program everywhere.
     :param rules: rule sets in place of the target's.
     :param check: compare with the NumPy interpreter on random inputs.
+    :param egraph: a file that the explored e-graph is written to, as egraph-serialize's JSON.
     :param progress: called with (stage, steps done, steps in all).
     :raises GlensideError: the model, target or an option cannot be used, or the check fails.
     """
+    from glenside.exporters.egraph import save_egraph
     from glenside.extraction import ILP_LIMIT, extract, find_cost_model
     from glenside.rewrites import saturate
     from glenside.rewrites.ruleset import as_ruleset
@@ -91,6 +95,8 @@ def optimize(
             time_limit=time_limit,
             progress=step,
         )
+    if egraph is not None:
+        save_egraph(egraph, explored.egraph, costs)
     with clock.stage("extract"):
         extracted = extract(
             explored.egraph,
