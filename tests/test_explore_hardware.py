@@ -206,6 +206,12 @@ class TestErrors:
         with pytest.raises(InputError, match="areas must be positive"):
             glenside.explore_hardware(model(), areas)
 
+    def test_a_model_that_calls_units_itself_needs_them(self) -> None:
+        x, w = b.tensor("x", (8, 8)), b.tensor("w", (8, 8))
+        term = b.blocked("systolic-array", (8, 8), b.access(x, 1), b.access(w, 1))
+        with pytest.raises(GlensideError, match="no program was found within an area of 0"):
+            glenside.explore_hardware(term, [64], ["systolic-array:8x8"])
+
     def test_limits_are_not_negative(self) -> None:
         with pytest.raises(InputError, match="solver_limit must be seconds"):
             glenside.explore_hardware(model(), [64], solver_limit=float("nan"))

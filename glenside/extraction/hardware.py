@@ -54,7 +54,7 @@ def choose_units(
 
     :param areas: of the candidate units, by name.
     :param limit: deterministic seconds of the solver for each budget.
-    :raises ExtractionError: there is no program without units that do not fit.
+    :raises ExtractionError: the model calls units itself, and none was found that fit.
     """
     reduced = reduce(problem, unit_of)
     selections: list[Selection] = []
@@ -99,7 +99,8 @@ def _choose(
     problem = _restricted(reduced.problem, unit_of, units)
     if not all(root in bottom_up(problem).choice for root in problem.egraph.roots):
         raise ExtractionError(
-            f"no program fits into an area of {budget:g}: it calls units that are larger"
+            f"no program was found within an area of {budget:g}: "
+            "the model itself calls units, which take more"
         )
     solution = ilp(problem, limit).solution
     if optimal:

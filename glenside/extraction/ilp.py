@@ -196,6 +196,8 @@ class Model:
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = 0
         solver.parameters.linearization_level = 2
+        # Ctrl-C is Python's: the solver would stop and the run go on.
+        solver.parameters.catch_sigint_signal = False
         solver.parameters.max_deterministic_time = budget.left
         status = solver.solve(self.cp)
         budget.spend(solver.response_proto.deterministic_time)
