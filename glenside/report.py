@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from glenside.hw_targets.expansion import cycles, tile_calls
+from glenside.hw_targets.expansion import tile_calls
 from glenside.hw_targets.offload import accelerator_of, target_of
+from glenside.hw_targets.timing import term_cycles
 from glenside.language import Term
 
 CALLS = ("call", "blocked")
@@ -84,6 +85,8 @@ class Report:
     output; None when it was not checked."""
     cost_parts: tuple[str, ...] = ()
     """What the parts of a cost are called, where the cost model names them."""
+    optimal: bool = False
+    """Whether a solver proved that no program in the explored e-graph costs less."""
 
     def checked(self, max_rel_error: float) -> Report:
         """The same report with the outcome of the check."""
@@ -112,6 +115,7 @@ class Report:
             "cost_model": self.cost_model,
             "cost_parts": list(self.cost_parts),
             "extractor": self.extractor,
+            "optimal": self.optimal,
             "rules": {rule.name: rule.matches for rule in self.rules},
             "units": {
                 u.unit: {"calls": u.calls, "cycles": u.cycles, "tiles": u.tiles} for u in self.units
@@ -175,7 +179,8 @@ class Report:
             yield "rules", ", ".join(f"{name} {count:,}" for name, count in fired.items())
         yield "cost model", self.cost_model
         yield "cost before", self._cost(self.cost_before)
-        yield "cost after", f"{self._cost(self.cost_after)}; by {self.extractor}"
+        proved = ", proved optimal" if self.optimal else ""
+        yield "cost after", f"{self._cost(self.cost_after)}; by {self.extractor}{proved}"
         parts = (
             ("import", self.seconds.imported),
             ("saturate", self.seconds.saturate),
@@ -215,9 +220,9 @@ def count_units(terms: Iterable[Term]) -> tuple[UnitUse, ...]:
             by_unit.setdefault(term["unit"], []).append(term)
     uses = []
     for unit, calls in sorted(by_unit.items()):
-        times = [each for each in map(cycles, calls) if each is not None]
+        cycles = [c for c in map(term_cycles, calls) if c is not None]
         tiles = sum(map(tile_calls, calls))
-        uses.append(UnitUse(unit, len(calls), math.fsum(times) if times else None, tiles))
+        uses.append(UnitUse(unit, len(calls), math.fsum(cycles) if cycles else None, tiles))
     return tuple(uses)
 
 

@@ -12,7 +12,6 @@ Tiles at the edges are padded: with zeros, or with the lowest value under a maxi
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,9 +23,9 @@ import numpy as np
 from glenside.errors import CheckFailed, ShapeError, TargetError
 from glenside.hw_targets.declare.tiling import Role
 from glenside.hw_targets.offload import accelerator_of
-from glenside.language import OPERATORS, builders, evaluate, find_unit, map_terms, rebuild, units
+from glenside.language import builders, evaluate, find_unit, map_terms, rebuild, units
 from glenside.language.shape import FLOATS, AccessType, Shape
-from glenside.language.term import Term, make, topological_order
+from glenside.language.term import Term, topological_order
 
 Array = np.ndarray[Any, Any]
 
@@ -62,48 +61,9 @@ def expand(terms: Iterable[Term], *, unrolled: bool = False, check: bool = True)
 
 def tile_calls(term: Term) -> int:
     """How many invocations on its unit's own size a ``call`` or ``blocked`` term takes."""
-    return sum(calls for calls, _ in _invocations(term))
-
-
-def cycles(term: Term) -> float | None:
-    """How long they take, where the unit says."""
-    declared = accelerator_of(term["unit"])
-    if declared is not None:
-        each = declared.cycles_of(term["parameters"], _without_batch(term))
-        return None if each is None else each * math.prod(term.outer[: term["batch"]])
-    times = [
-        None if (of := find_unit(call["unit"]).cycles) is None
-        else count * of(call["parameters"], _without_batch(call))
-        for count, call in _invocations(term)
-    ]  # fmt: skip
-    known = [each for each in times if each is not None]
-    return math.fsum(known) if known and len(known) == len(times) else None
-
-
-@functools.lru_cache(maxsize=4096)
-def _cycles_of(op: str, values: tuple[Any, ...], types: tuple[AccessType, ...]) -> float | None:
-    attributes = dict(zip(OPERATORS[op].positions, values, strict=True))
-    return cycles(make(op, _leaves(types), **attributes))
-
-
-def cycles_of_node(
-    op: str, attributes: Mapping[str, Any], operands: Sequence[AccessType]
-) -> float | None:
-    """Cycles of an invocation on operands of these types."""
-    return _cycles_of(op, tuple(attributes.values()), tuple(operands))
-
-
-def _without_batch(call: Term) -> list[AccessType]:
-    batch = call["batch"]
-    return [AccessType(x.outer[batch:], x.item, x.dtype) for x in call.children]
-
-
-def _invocations(term: Term) -> list[tuple[int, Term]]:
-    """The calls of the unit's own size that a term expands to, with how many of each."""
     alone = rebuild(term, _leaves([child.type for child in term.children]))
-    expanded = expand([alone], check=False)
-    calls = [each for each in topological_order(expanded) if each.op == "call"]
-    return [(math.prod(call.outer[: call["batch"]]), call) for call in calls]
+    expanded = topological_order(expand([alone], check=False))
+    return sum(math.prod(each.outer[: each["batch"]]) for each in expanded if each.op == "call")
 
 
 def _in_products(term: Term, children: Sequence[Term]) -> Term:

@@ -15,6 +15,7 @@ from glenside.errors import TargetError
 from glenside.hw_targets.declare import template
 from glenside.hw_targets.target import Executable, Progress, find_target, register_target
 from glenside.language import AccessType, Term
+from glenside.language.shape import Shape
 
 if TYPE_CHECKING:
     from glenside.extraction.cost import CostModel
@@ -33,6 +34,8 @@ class OffloadTarget:
 
     :param units: names of the units.
     :param make_rules: the rewrites that find them and those that bring programs to their forms.
+    :param parameters: with which all calls begin, where that is what tells the hardware (the size
+        of an array).
     :param several_sizes: whether there are units of one kind that differ in size, so that cycles
         decide between them.
     """
@@ -40,6 +43,7 @@ class OffloadTarget:
     name: str
     units: tuple[str, ...]
     make_rules: Callable[[], Sequence[RuleSet]] = field(repr=False)
+    parameters: Shape | None = None
     several_sizes: bool = False
 
     def rules(self) -> Sequence[RuleSet]:
@@ -51,9 +55,9 @@ class OffloadTarget:
         from glenside.extraction import FewestCycles, MaximiseOffload
 
         if self.several_sizes:
-            from glenside.hw_targets.expansion import cycles_of_node
+            from glenside.hw_targets.timing import call_cycles
 
-            return FewestCycles(units=frozenset(self.units), cycles=cycles_of_node)
+            return FewestCycles(units=frozenset(self.units), cycles=call_cycles)
         return MaximiseOffload(units=frozenset(self.units))
 
     def compile(
@@ -153,4 +157,4 @@ def joined(name: str) -> OffloadTarget:
         return list({id(each): each for part in parts for each in part.rules()}.values())
 
     name = JOINED.join(part.name for part in parts)
-    return OffloadTarget(name, tuple(units), make_rules, several)
+    return OffloadTarget(name, tuple(units), make_rules, several_sizes=several)

@@ -19,6 +19,7 @@ import numpy as np
 from glenside.errors import ShapeError, TargetError
 from glenside.hw_targets.offload import OffloadTarget, name_target
 from glenside.hw_targets.target import register_target
+from glenside.hw_targets.timing import register_timing
 from glenside.language import builders
 from glenside.language.interpreter import matrix_product
 from glenside.language.shape import AccessType, Shape
@@ -74,22 +75,46 @@ def _simulate(parameters: Shape, arrays: list[Array]) -> Array:
     return matrix_product(stream, weights, stream.dtype.name)
 
 
-def _cycles(parameters: Shape, operands: Sequence[AccessType]) -> float:
-    """Of one pass: R to load the weights, then the stream, filled and drained.
-
-    ``2 R + C + M - 2`` for a stream of M rows, the weight-stationary formula of SCALE-Sim (Samajdar
-    et al., arXiv 1811.02883, equation 3).
-    """
-    rows, columns = parameters
-    return 2 * rows + columns + math.prod(operands[0].outer) - 2
-
-
-UNIT = register_unit(Unit(NAME, _meaning, _simulate, array=_size, cycles=_cycles))
+UNIT = register_unit(Unit(NAME, _meaning, _simulate, array=_size))
 
 CONV2D = "conv2d"
 """The option that adds the units of ``systolic_convolution.py``."""
 
 _SIZE = r"([1-9]\d{0,4})x([1-9]\d{0,4})"
+
+
+def pass_cycles(rows: int, columns: int, stream: int) -> int:
+    """Cycles of one pass: R to load the tile of weights, then one row of the stream a cycle, of
+    which the last leaves the far corner R + C - 2 cycles after it came in.
+
+    ``2 R + C + M - 2`` for M rows, as SCALE-Sim has it (Samajdar et al., "A systematic methodology
+    for characterizing scalability of DNN accelerators using SCALE-Sim", ISPASS 2020).
+    """
+    return 2 * rows + columns + stream - 2 if stream else 0
+
+
+def product_cycles(rows: int, columns: int, stream: int, depth: int, outputs: int) -> int:
+    """Cycles of a product (stream, depth) by (depth, outputs): a pass for each tile of weights."""
+    return -(-depth // rows) * -(-outputs // columns) * pass_cycles(rows, columns, stream)
+
+
+def _cycles(op: str, parameters: Shape, batch: int, operands: Sequence[AccessType]) -> float:
+    rows, columns = parameters
+    a, b = operands
+    shared = math.prod(a.outer[:batch])
+    stream = math.prod(a.outer[batch:])
+    if op == "call":
+        return shared * pass_cycles(rows, columns, stream)
+    outputs = math.prod(b.outer[batch:])
+    return shared * product_cycles(rows, columns, stream, math.prod(a.item), outputs)
+
+
+def area(parameters: Shape) -> float:
+    """One multiplier in each of R x C cells."""
+    return float(parameters[0] * parameters[1])
+
+
+register_timing(NAME, _cycles, area)
 
 
 def _target(options: str) -> OffloadTarget:
@@ -113,7 +138,10 @@ def _target(options: str) -> OffloadTarget:
         return sets
 
     units = (NAME, *(CONVOLUTIONS if convolutions else ()))
-    return OffloadTarget(f"{NAME}:{options}", units, rules, several_sizes=len(set(sizes)) > 1)
+    several = len(set(sizes)) > 1
+    return OffloadTarget(
+        f"{NAME}:{options}", units, rules, None if several else sizes[0], several_sizes=several
+    )
 
 
 CONVOLUTIONS = tuple(

@@ -34,8 +34,7 @@ class Unit:
     precision); without one the meaning is interpreted. A unit that multiplies matrices has
     ``array(parameters) -> (rows, columns)``, the size of one weight tile, and can then stand in a
     ``blocked`` product of any size. A unit that works by such products says its invocation in
-    terms of them: ``in_products(parameters, operands)``. ``cycles(parameters, operand types)`` is
-    the time of one invocation.
+    terms of them: ``in_products(parameters, operands)``.
     """
 
     name: str
@@ -43,7 +42,6 @@ class Unit:
     simulate: Callable[[Shape, list[Array]], Array] | None = None
     array: Callable[[Shape], tuple[int, int]] | None = None
     in_products: Callable[[Shape, tuple[Term, ...]], Term] | None = None
-    cycles: Callable[[Shape, Sequence[AccessType]], float] | None = None
 
     @staticmethod
     def _applied(

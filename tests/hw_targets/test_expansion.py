@@ -16,9 +16,10 @@ from glenside.errors import CheckFailed, GlensideError, ShapeError, TargetError
 from glenside.extraction import FewestCycles, extract
 from glenside.hw_targets import expand, find_target
 from glenside.hw_targets.declare import samples
-from glenside.hw_targets.expansion import cycles, tile_calls
+from glenside.hw_targets.expansion import tile_calls
 from glenside.hw_targets.offload import accelerator_of
 from glenside.hw_targets.systolic_array import UNIT
+from glenside.hw_targets.timing import term_cycles
 from glenside.language import Term, builders, evaluate, register_unit, topological_order, units
 from glenside.language.shape import FLOATS, NUMBERS
 from glenside.report import count_units
@@ -290,7 +291,7 @@ def test_of_several_arrays_the_one_with_the_fewest_cycles_is_taken() -> None:
         found = extract(result.egraph, target.cost_model()).terms
         assert [term["parameters"] for term in found] == [(64, 4), (4, 64), (32, 32)]
         # Weights, then the stream, filled and drained: 2 R + C + M - 2 a pass.
-        assert [cycles(term) for term in found] == [140, 80, 4 * 594]
+        assert [term_cycles(term) for term in found] == [140, 80, 4 * 594]
         (use,) = count_units(found)
         assert (use.calls, use.tiles, use.cycles) == (3, 6, 2596)
     assert isinstance(target.cost_model(), FewestCycles)
