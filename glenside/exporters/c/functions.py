@@ -213,7 +213,7 @@ class _Writer:
             raise TargetError(
                 f"C source cannot hold {step.operator} ({named}): nothing runs it there"
             )
-        if step.attributes.get("batch"):
+        if step.operator == "call" and step.attributes.get("batch"):
             unit = step.attributes["unit"]
             raise TargetError(
                 f"C source: a batch of {unit} calls is no single invocation: take the program "
