@@ -62,8 +62,15 @@ def expand(terms: Iterable[Term], *, unrolled: bool = False, check: bool = True)
 def tile_calls(term: Term) -> int:
     """How many invocations on its unit's own size a ``call`` or ``blocked`` term takes."""
     alone = rebuild(term, _leaves([child.type for child in term.children]))
-    expanded = topological_order(expand([alone], check=False))
-    return sum(math.prod(each.outer[: each["batch"]]) for each in expanded if each.op == "call")
+    lowered = topological_order([_in_products(alone, alone.children)])
+    return sum(_count(each) for each in lowered if each.op in ("call", "blocked"))
+
+
+def _count(term: Term) -> int:
+    """Nothing is built, so that units which do not take their own size are counted as well."""
+    tiles = _tiles(term, term.children)
+    counts = () if tiles is None else tiles.counts.values()
+    return math.prod(term.outer[: term["batch"]]) * math.prod(counts)
 
 
 def _in_products(term: Term, children: Sequence[Term]) -> Term:
