@@ -11,13 +11,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from glenside.rewrites.egraph import EGraph
+    from glenside.rewrites.egraph import EGraph, Watched
     from glenside.rewrites.frozen import ENode, FrozenEGraph
     from glenside.rewrites.query import contains, matches
     from glenside.rewrites.ruleset import Rule, RuleSet, rewrite_rule, rule_named
-    from glenside.rewrites.saturation import Iteration, Saturation, StopReason, saturate
+    from glenside.rewrites.saturation import (
+        Applied,
+        Iteration,
+        Saturation,
+        StopReason,
+        first_seen,
+        saturate,
+    )
 
 __all__ = [
+    "Applied",
     "EGraph",
     "ENode",
     "FrozenEGraph",
@@ -26,7 +34,9 @@ __all__ = [
     "RuleSet",
     "Saturation",
     "StopReason",
+    "Watched",
     "contains",
+    "first_seen",
     "matches",
     "rewrite_rule",
     "rule_named",
@@ -34,11 +44,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "egraph": ("EGraph",),
+    "egraph": ("EGraph", "Watched"),
     "frozen": ("ENode", "FrozenEGraph"),
     "query": ("contains", "matches"),
     "ruleset": ("Rule", "RuleSet", "rewrite_rule", "rule_named"),
-    "saturation": ("Iteration", "Saturation", "StopReason", "saturate"),
+    "saturation": (
+        "Applied",
+        "Iteration",
+        "Saturation",
+        "StopReason",
+        "first_seen",
+        "saturate",
+    ),
 }
 
 

@@ -17,8 +17,8 @@ from glenside.language.operators import OPERATORS
 from glenside.language.term import Term
 from glenside.rewrites.freezing import freeze
 from glenside.rewrites.frozen import FrozenEGraph
-from glenside.rewrites.loading import Tables, constructor
-from glenside.rewrites.program import program_for
+from glenside.rewrites.loading import WATCH, Tables, constructor, watch_declarations
+from glenside.rewrites.program import ACCESS, OPERANDS, program_for
 from glenside.rewrites.ruleset import Rule
 
 _SPAN = bindings.RustSpan("glenside", 0, 0)
@@ -33,6 +33,18 @@ class Step:
     changed: bool
 
 
+@dataclass(frozen=True)
+class Watched:
+    """A node to look out for.
+
+    It has the operator and attributes of ``term``. An operand is a term that was loaded, or the
+    position in the list of another node that is watched.
+    """
+
+    term: Term
+    operands: tuple[Term | int, ...]
+
+
 class EGraph:
     """E-classes of the terms loaded, grown by :meth:`apply`."""
 
@@ -41,6 +53,8 @@ class EGraph:
         self._egg: Any = self._program.take()
         self._numbers: dict[Term, int] = {}
         self._roots: tuple[Term, ...] = ()
+        self._tables = Tables(())
+        self._unseen: dict[int, Any] = {}
 
     def close(self) -> None:
         """Gives the e-graph's memory and declarations back; it cannot be used any more."""
@@ -57,9 +71,9 @@ class EGraph:
         """
         if self._numbers:
             raise ValueError("a program has been loaded already")
-        tables = Tables(roots, state_types)
-        tables.load(self._egg)
-        self._numbers, self._roots = tables.numbers, tuple(roots)
+        self._tables = Tables(roots, state_types)
+        self._tables.load(self._egg)
+        self._numbers, self._roots = self._tables.numbers, tuple(roots)
         self._infer_types("loading")
 
     def apply(self, rule: Rule) -> Step:
@@ -71,6 +85,32 @@ class EGraph:
         if step.changed:
             self._infer_types(rule.described)
         return step
+
+    def watch(self, nodes: Sequence[Watched]) -> None:
+        """From now on :meth:`seen` tells which of these nodes there are; once for each e-graph."""
+        first = len(self._numbers)
+        self._egg.parse_and_run_program(watch_declarations(ACCESS, OPERANDS))
+        for position, node in enumerate(nodes):
+            operands = tuple(
+                first + each if isinstance(each, int) else self._numbers[each]
+                for each in node.operands
+            )
+            self._tables.watch(first + position, node.term, operands)
+            number = bindings.Lit(_SPAN, bindings.Int(first + position))
+            self._unseen[position] = self._egg.eval_expr(number)[1]
+        self._tables.load(self._egg)
+
+    def seen(self) -> list[int]:
+        """Positions of the watched nodes that there are now and were not the last time."""
+        self._run(f"(saturate (run {WATCH}))", WATCH)
+        found = [
+            position
+            for position, number in self._unseen.items()
+            if self._egg.lookup_function("load_node", [number]) is not None
+        ]
+        for position in found:
+            del self._unseen[position]
+        return found
 
     def _infer_types(self, after: str) -> None:
         self._run(f"(saturate (run {self._program.types}))", after)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from glenside.errors import UnsoundRewrite
 from glenside.language.term import Term
-from glenside.rewrites.egraph import EGraph
+from glenside.rewrites.egraph import EGraph, Watched
 from glenside.rewrites.frozen import FrozenEGraph
 from glenside.rewrites.ruleset import Rule, RuleSet
 
@@ -42,6 +42,14 @@ class Iteration:
 
 
 @dataclass(frozen=True)
+class Applied:
+    """A step that changed something. ``iteration`` counts passes from 1 up."""
+
+    rule: Rule
+    iteration: int
+
+
+@dataclass(frozen=True)
 class Seconds:
     """Where the time went."""
 
@@ -69,6 +77,8 @@ class Saturation:
     term_classes: dict[Term, int]
     """The class of each term of the program."""
     seconds: Seconds = field(compare=False)
+    steps: tuple[Applied, ...] = field(default=(), compare=False)
+    """How it grew: applied again in this order, the rules give the same e-graph."""
 
 
 class _Stop(Exception):
@@ -109,7 +119,7 @@ def saturate(
     try:
         frozen, term_classes = egraph.freeze_with_terms()
     except UnsoundRewrite as problem:
-        raise _blame(roots, run.applied, problem) from None
+        raise _blame(roots, [step.rule for step in run.steps], problem) from None
     seconds = Seconds(loaded - started, grown - loaded, time.perf_counter() - grown)
     egraph.close()  # Not after an error: it would be reused.
     return Saturation(
@@ -121,6 +131,7 @@ def saturate(
         run.matches,
         term_classes,
         seconds,
+        tuple(run.steps),
     )
 
 
@@ -141,8 +152,7 @@ class _Run:
         self.progress = progress
         self.iterations: list[Iteration] = []
         self.matches = {rule.name: 0 for each in rules for rule in each}
-        self.applied: list[Rule] = []
-        """Every step that changed something, so that a run can be repeated."""
+        self.steps: list[Applied] = []
 
     def all_stages(self, egraph: EGraph) -> StopReason:
         worst = StopReason.SATURATED
@@ -180,7 +190,7 @@ class _Run:
                     self.matches[rule.name] += step.matches
                 if step.changed:
                     changed = True
-                    self.applied.append(rule)
+                    self.steps.append(Applied(rule, len(self.iterations) + 1))
                     self._check(egraph)
         finally:
             nodes, classes = egraph.size()
@@ -195,6 +205,34 @@ class _Run:
             raise _Stop(StopReason.TIME_LIMIT)
         if egraph.size()[0] > self.node_limit:
             raise _Stop(StopReason.NODE_LIMIT)
+
+
+def first_seen(
+    roots: Sequence[Term],
+    rules: Sequence[RuleSet],
+    steps: Sequence[Applied],
+    nodes: Sequence[Watched],
+) -> list[int | None]:
+    """For each node the position of the step that brought it to the e-graph, by repeating a run.
+
+    ``roots`` and ``rules`` are those of the run, ``steps`` are :attr:`Saturation.steps`. The answer
+    is None for nodes of the program itself, and for those that it never had. It ends with the step
+    that brings the last node, so it takes no longer than growing the e-graph did.
+    """
+    egraph = EGraph([rule for each in rules for rule in each])
+    egraph.load(roots)
+    egraph.watch(nodes)
+    missing = len(nodes) - len(egraph.seen())
+    first: list[int | None] = [None] * len(nodes)
+    for number, step in enumerate(steps):
+        if not missing:
+            break
+        egraph.apply(step.rule)
+        for position in egraph.seen():
+            first[position] = number
+            missing -= 1
+    egraph.close()
+    return first
 
 
 def _blame(
