@@ -168,7 +168,6 @@ class Program:
                 self._explanation = Explanation.from_json(data)
             elif self._explain is not None:
                 self._explanation = self._explain()
-                self._explain = None  # It holds on to the model.
             else:
                 raise GlensideError(f"nothing is known about where {self.name} came from")
         return self._explanation if node is None else self._explanation.of(node)

@@ -37,5 +37,5 @@ def exact_offloads(
         return count_offloads(topological_order(roots))
     frozen = egraph.freeze()
     egraph.close()
-    found = extract(frozen, costs, original=roots)
+    found = extract(frozen, costs, extractor="greedy-dag", original=roots)
     return count_offloads(topological_order(found.terms))

@@ -33,12 +33,9 @@ def left_on_host(
         for layer in regions.layers(term, {function}):
             if layer not in found:
                 unit, misfits = nearest.misfits(regions.class_of[term], function, wanted)
-                reason = "; ".join(misfits)
-                if not reason and explored.stop_reason is not StopReason.SATURATED:
-                    reason = f"exploration stopped before a call was found ({explored.stop_reason})"
-                found[layer] = Left(
-                    layer,
-                    unit,
-                    reason or f"it fits, but {cost_model} finds another program cheaper",
-                )
+                if explored.stop_reason is not StopReason.SATURATED:
+                    misfits.append(f"exploration stopped before its end ({explored.stop_reason})")
+                elif not misfits:
+                    misfits = [f"it fits, but {cost_model} finds another program cheaper"]
+                found[layer] = Left(layer, unit, "; ".join(misfits))
     return tuple(found.values())

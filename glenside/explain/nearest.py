@@ -17,7 +17,7 @@ from glenside.hw_targets.declare.forms import Form
 from glenside.hw_targets.declare.sizes import Condition, Size
 from glenside.hw_targets.declare.template import Node, Operand, OperandType, Template, parse
 from glenside.language.functions import FUNCTIONS
-from glenside.language.operators import TRANSFORMERS, Kind
+from glenside.language.operators import Kind
 from glenside.language.shape import AccessType
 from glenside.language.units import find_unit
 from glenside.rewrites import ENode, FrozenEGraph
@@ -31,6 +31,9 @@ PLACES = 12
 STRUCTURE = 8
 """How much a part of the term weighs that is not there, beside its size; other misfits less."""
 
+LAYOUT = frozenset({"access", "flatten", "reshape", "slice", "squeeze", "transpose", "unsqueeze"})
+"""Layout changes between a layer and the same in another layout; ``slice`` takes padding off."""
+
 TOLD = 2
 """Differences that a reason names."""
 
@@ -42,8 +45,9 @@ ANCHORS = frozenset({"reduce", "vector"})
 class Wanted:
     """What a unit takes.
 
-    ``anchors``: for each form the nodes from its root down to the first function that does the
-    work; a layer is a candidate if it computes that function.
+    ``forms``: each with the nodes, and which child of them, from its root down to the first
+    function that does the work, the *anchor*, and that. A layer that computes the function of an
+    anchor is a candidate.
     """
 
     unit: str
@@ -156,14 +160,13 @@ class Nearest:
 
     def _places(self, at: int, function: str) -> Iterator[int]:
         """The classes below ``at`` that compute ``function``, with layout changes in between."""
-        queue, seen, given = [at], {at}, 0
+        queue, seen = [at], {at}
         for number in queue:
             nodes = self.egraph.classes[number]
             if any(n.op == "compute" and n.values[0] == function for n in nodes):
                 yield number
-                given += 1
             for node in nodes:
-                if node.op in TRANSFORMERS and len(node.children) == 1:
+                if node.op in LAYOUT:
                     (child,) = node.children
                     if child not in seen and len(seen) < PLACES:
                         seen.add(child)

@@ -144,7 +144,7 @@ def rule_named(name: str) -> RuleSet:
     """
     _import_families()
     if name in DECLARED:
-        return RuleSet(name, (DECLARED[name](),))
+        return RuleSet(name, (DECLARED[name](),), mapping=True)
     match = re.fullmatch(r"([\w-]+)(?:\((.*)\))?", name)
     if match is None or match[1] not in _MAKERS:
         known = ", ".join(sorted({*_MAKERS, *DECLARED}))

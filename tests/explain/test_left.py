@@ -159,7 +159,9 @@ def test_a_cost_model_that_wants_no_calls() -> None:
 def test_exploration_that_was_stopped() -> None:
     gemm()
     left = optimised(dense(2, 3, 4), "my-gemm", iter_limit=0).left
-    assert left == {"fc": "my-gemm: exploration stopped before a call was found (iter_limit)"}
+    assert left == {"fc": "my-gemm: exploration stopped before its end (iter_limit)"}
+    left = optimised(small_network(), "vta", iter_limit=0).left
+    assert left["conv"].endswith("; exploration stopped before its end (iter_limit)")
 
 
 def test_a_unit_without_a_declaration() -> None:
