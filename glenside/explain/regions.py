@@ -45,7 +45,6 @@ class Regions:
                 self.imported[term_classes[term]] = term
         self.order = topological_order(extracted)
         self.class_of = {term: number for number, term in classes.items()} or dict(term_classes)
-        self._picked = {number: term for term, number in self.class_of.items()}
         self._users: dict[Term, list[Term]] = {}
         for term in self.order:
             for child in dict.fromkeys(term.children):
@@ -120,10 +119,6 @@ class Regions:
 
     def _named(self, terms: Iterator[Term] | Sequence[Term]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self._owner[each] for each in terms))
-
-    def picked(self, term: Term) -> Term:
-        """The extracted term in the class of an imported one."""
-        return self._picked[self.term_classes[term]]
 
 
 def _owners(
