@@ -43,10 +43,10 @@ def account(
     )
     units = getattr(target, "units", ())
     left = left_on_host(regions, explored, units, costs.name) if units else ()
-    steps = explored.steps
+    steps, nodes = explored.steps, explored.nodes
 
     def explain() -> Explanation:
-        origins = call_origins(model.roots, regions, rules, steps)
+        origins = call_origins(model.roots, regions, rules, steps, nodes)
         return Explanation(model.name, target.name, origins, left, regions.all_layers())
 
     return Account(exact_offloads(model.roots, rules, costs), left, explain)

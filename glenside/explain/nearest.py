@@ -62,13 +62,14 @@ class Wanted:
         return frozenset(anchor["function"] for _, _, anchor in self.forms)
 
 
-def wanted_by(unit: str, declared: Accelerator | None) -> list[Wanted]:
-    """From a unit's declaration, or of one that multiplies matrices and batches of them."""
-    if declared is not None:
+def wanted_by(unit: str, declared: object) -> list[Wanted]:
+    """From a unit's declaration, or of one that multiplies matrices and batches of them; nothing
+    of units that are declared otherwise."""
+    if isinstance(declared, Accelerator):
         checked = declared._checked
         forms = _anchored(declared._forms)
         return [Wanted(unit, checked.operands, checked.conditions, declared.dtypes, forms)]
-    if find_unit(unit).array is None:
+    if declared is not None or find_unit(unit).array is None:
         return []
     result = []
     for batch in ("", "B "):

@@ -12,9 +12,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from glenside.explain.records import CallOrigin, RuleStep
 from glenside.explain.regions import Regions
 from glenside.language import Term, builders, map_terms, rebuild, topological_order, units
-from glenside.rewrites import Applied, RuleSet, Watched, first_seen
+from glenside.rewrites import PRESENT, Applied, RuleSet, Watched, first_seen
 
 CALLS = frozenset({"call", "blocked"})
+
+SLACK = 2
+"""How many times larger than the e-graph in the end the repetition may become."""
 
 
 def call_origins(
@@ -22,28 +25,37 @@ def call_origins(
     regions: Regions,
     rules: Sequence[RuleSet],
     steps: Sequence[Applied],
+    nodes: int,
 ) -> tuple[CallOrigin, ...]:
     """One entry for each call of the extracted program, operands before users.
 
-    :param roots: the imported program; ``rules`` and ``steps`` are those of its exploration.
+    :param roots: the imported program; ``rules`` and ``steps`` are those of its exploration, which
+        ended with so many e-``nodes``.
     """
     calls = [term for term in regions.order if term.op in CALLS]
     if not calls:
         return ()
-    nodes = _Nodes(regions)
-    parts = {call: nodes.of_call(call) for call in calls}
-    seen = first_seen(roots, rules, steps, nodes.watched)
+    watched = _Nodes(regions)
+    parts = {call: watched.of_call(call) for call in calls}
+    # It may have had more for a while, and more than layers that were explored once for all.
+    most = SLACK * (nodes + 1000)
+    seen = first_seen(roots, rules, steps, watched.watched, node_limit=most)
     result = []
     for call in calls:
         meaning = units.meaning(call, _leaves(call.children))
         functions = {t["function"] for t in topological_order([meaning]) if t.op == "compute"}
-        brought = sorted({at for part in parts[call] if (at := seen[part]) is not None})
+        brought = {at for part in parts[call] if (at := seen[part]) is not None}
+        own = watched.of_term(call)
         result.append(
             CallOrigin(
                 call["unit"],
                 str(call.type),
                 regions.layers(call, functions),
-                tuple(RuleStep(steps[at].rule.name, steps[at].iteration) for at in brought),
+                tuple(
+                    RuleStep(steps[at].rule.name, steps[at].iteration)
+                    for at in sorted(brought - {PRESENT})
+                ),
+                own is None or seen[own] is not None,
             )
         )
     return tuple(result)
@@ -73,6 +85,10 @@ class _Nodes:
         """An extracted term as an operand."""
         imported = self.regions.imported.get(self.regions.class_of[term])
         return self._node[term] if imported is None else imported
+
+    def of_term(self, term: Term) -> int | None:
+        """The node of an extracted term; None where the imported program has the term."""
+        return self._node.get(term)
 
     def of_call(self, call: Term) -> list[int]:
         """Nodes in the history of a call: what it computes, what stands above it up to the next

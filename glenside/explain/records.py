@@ -31,7 +31,7 @@ class CallOrigin:
     """One accelerator call of a program.
 
     ``layers`` are the values of the user's model that it computes, in the model's order, ``rules``
-    those that led to it, in the order in which they fired.
+    those that led to it, in the order in which they fired; none where it stands in the model.
     """
 
     unit: str
@@ -39,6 +39,8 @@ class CallOrigin:
     """The type of what it gives."""
     layers: tuple[str, ...]
     rules: tuple[RuleStep, ...]
+    complete: bool = True
+    """Whether the rules are all there: exploration is repeated up to a limit to find them."""
 
     @property
     def by_pass(self) -> str:
@@ -47,10 +49,16 @@ class CallOrigin:
         for step in self.rules:
             passes.setdefault(step.iteration, []).append(step.rule)
         shown = (f"pass {number}: {', '.join(rules)}" for number, rules in passes.items())
-        return "\n".join(shown) or "none: it stands in the model"
+        return "\n".join([*shown, *self._rest])
+
+    @property
+    def _rest(self) -> tuple[str, ...]:
+        if not self.complete:
+            return ("others that were not found out",)
+        return () if self.rules else ("none: it stands in the model",)
 
     def __str__(self) -> str:
-        rules = ", ".join(map(str, self.rules)) or "it stands in the model"
+        rules = ", ".join([*map(str, self.rules), *self._rest])
         return f"{listed(self.layers, ', ')} → {rules}: {self.unit} {self.result}"
 
 
@@ -109,6 +117,7 @@ class Explanation:
                 each["result"],
                 tuple(each["layers"]),
                 tuple(RuleStep(**step) for step in each["rules"]),
+                each["complete"],
             )
             for each in data["calls"]
         )

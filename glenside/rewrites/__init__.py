@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from glenside.rewrites.query import contains, matches
     from glenside.rewrites.ruleset import Rule, RuleSet, rewrite_rule, rule_named
     from glenside.rewrites.saturation import (
+        PRESENT,
         Applied,
         Iteration,
         Saturation,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "PRESENT",
     "Applied",
     "EGraph",
     "ENode",
@@ -49,6 +51,7 @@ _HOMES = {
     "query": ("contains", "matches"),
     "ruleset": ("Rule", "RuleSet", "rewrite_rule", "rule_named"),
     "saturation": (
+        "PRESENT",
         "Applied",
         "Iteration",
         "Saturation",

@@ -207,30 +207,39 @@ class _Run:
             raise _Stop(StopReason.NODE_LIMIT)
 
 
+PRESENT = -1
+"""In place of a step: the program as loaded has the node."""
+
+
 def first_seen(
     roots: Sequence[Term],
     rules: Sequence[RuleSet],
     steps: Sequence[Applied],
     nodes: Sequence[Watched],
+    *,
+    node_limit: int | None = None,
 ) -> list[int | None]:
     """For each node the position of the step that brought it to the e-graph, by repeating a run.
 
     ``roots`` and ``rules`` are those of the run, ``steps`` are :attr:`Saturation.steps`. The answer
-    is None for nodes of the program itself, and for those that it never had. It ends with the step
-    that brings the last node, so it takes no longer than growing the e-graph did.
+    is :data:`PRESENT` for nodes of the program itself, and None for those that never came. It ends
+    with the step that brings the last node, so it takes no longer than growing the e-graph did.
+
+    :param node_limit: ends as well when there are more e-nodes.
     """
     egraph = EGraph([rule for each in rules for rule in each])
     egraph.load(roots)
     egraph.watch(nodes)
-    missing = len(nodes) - len(egraph.seen())
     first: list[int | None] = [None] * len(nodes)
-    for number, step in enumerate(steps):
-        if not missing:
-            break
-        egraph.apply(step.rule)
+    missing = len(nodes)
+    for number in range(PRESENT, len(steps)):
+        if number != PRESENT:
+            egraph.apply(steps[number].rule)
         for position in egraph.seen():
             first[position] = number
             missing -= 1
+        if not missing or (node_limit is not None and egraph.size()[0] > node_limit):
+            break
     egraph.close()
     return first
 

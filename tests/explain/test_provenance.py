@@ -131,6 +131,12 @@ def test_one_node_of_it() -> None:
         EXPLANATION.of("pol")
 
 
+def test_rules_that_were_not_found_out_are_not_passed_over() -> None:
+    call = CallOrigin("unit", "", ("conv",), (RuleStep("flatten", 1),), complete=False)
+    assert "flatten (pass 1), others that were not found out: unit" in str(call)
+    assert call.by_pass == "pass 1: flatten\nothers that were not found out"
+
+
 def test_many_layers_of_one_call_are_counted() -> None:
     names = tuple(f"%{i}" for i in range(566))
     assert "... and 556 more → " in str(CallOrigin("lstm", "", names, ()))

@@ -5,7 +5,7 @@ import pytest
 import glenside.hw_targets.systolic_array  # noqa: F401  (registers the unit)
 from glenside.frontends import load_model
 from glenside.language import Term, builders, topological_order
-from glenside.rewrites import EGraph, Watched, first_seen, rule_named, saturate
+from glenside.rewrites import PRESENT, EGraph, Watched, first_seen, rule_named, saturate
 from glenside.rewrites.im2col import IM2COL
 from glenside.rewrites.layout import LAYOUT
 from glenside.rewrites.query import contains_all
@@ -49,7 +49,7 @@ def test_it_is_the_step_after_which_the_e_graph_holds_the_node() -> None:
             again.apply(rule)
         for term, found in contains_all(again.freeze(), wanted).items():
             if found is not None:
-                expected.setdefault(term, number - 1 if number else None)
+                expected.setdefault(term, number - 1)
     again.close()
     assert len({*expected.values()}) > 4
 
@@ -67,11 +67,29 @@ def test_operands_may_be_terms_that_were_loaded() -> None:
     explored = saturate([root], rules)
     assert [step.rule.name for step in explored.steps] == ["merge-transposes"]
     never = builders.flatten(x)
-    assert first_seen([root], rules, explored.steps, [Watched(inner, (x,))]) == [None]
+    assert first_seen([root], rules, explored.steps, [Watched(inner, (x,))]) == [PRESENT]
     assert first_seen([root], rules, explored.steps, [Watched(never, (x,))]) == [None]
     # What the rule made is the tensor itself, transposed twice.
     twice = [Watched(inner, (root,)), Watched(root, (0,))]
     assert first_seen([root], rules, explored.steps, twice) == [0, 0]
+
+
+def test_it_ends_at_its_limit() -> None:
+    roots = load_model(small_network()).roots
+    explored = saturate(roots, RULES)
+    number_of = {number: term for term, number in explored.term_classes.items()}
+    operand = next(
+        number_of[node.children[0]]
+        for nodes in explored.egraph.classes
+        for node in nodes
+        if node.op == "flatten" and node.children[0] in number_of
+    )
+    flat = builders.flatten(operand)
+    node = [Watched(flat, (operand,))]
+    assert contains_all(explored.egraph, [flat])[flat] is not None
+    (found,) = first_seen(roots, RULES, explored.steps, node)
+    assert found is not None and explored.steps[found].rule.name == "flatten-unflatten"
+    assert first_seen(roots, RULES, explored.steps, node, node_limit=1) == [None]
 
 
 def test_the_steps_of_a_run_repeat_it() -> None:
