@@ -6,8 +6,8 @@ offloaded program is compiled, run through the units' simulators on random input
 the NumPy interpreter on the network as imported.
 
 ``host`` counts what the offloaded program still computes on the host, activations included, and
-``left`` the layers among it that a unit of the target might have taken; ``operators`` are those of
-the network, or where its front end does not count them what the imported program computes.
+``left`` the layers among it that a unit of the target might have taken; ``ops`` are the operators
+of the network, or where its front end does not count them what the imported program computes.
 
 The exit code is 1 when a row has fewer calls than the published flexible matching, takes more than
 15 s or 2 GB to optimise, stops at a limit, or differs by more than 1e-4 from the interpreter
@@ -91,7 +91,7 @@ def measure(file: str, target: str, check: bool) -> dict[str, Any]:
     return {
         "model": Path(file).stem,
         "target": target,
-        "operators": report.operators,
+        "ops": report.operators,
         "exact": sum((report.exact or {}).values()),
         "flexible": sum(report.offloads.values()),
         "published": "-" if published is None else f"{published[0]}/{published[1]}",
@@ -100,11 +100,10 @@ def measure(file: str, target: str, check: bool) -> dict[str, Any]:
         "e-nodes": report.nodes,
         "passes": report.iterations,
         "stop": report.stop_reason,
-        "s": seconds,
-        "cpu s": cpu,
-        "compile s": report.seconds.compile,
-        "peak MB": peak,
-        "error": "-" if error is None else error,
+        "s": round(seconds, 1),
+        "cpu s": round(cpu, 1),
+        "peak MB": round(peak),
+        "error": "-" if error is None else float(f"{error:.1e}"),
     }
 
 
@@ -150,7 +149,9 @@ def main() -> None:
             rows.append(row)
             wrong += [f"{row['model']} on {target}: {each}" for each in faults(row)]
             print(*row.values(), file=sys.stderr, flush=True)
-    show("Offloads: exact, flexible and published (exact/flexible) matching", rows, options.json)
+    if rows:
+        title = "Offloads: exact, flexible and published (exact/flexible) matching"
+        show(title, rows, options.json)
     if options.relay is None and not options.models:
         print("no Relay networks: GLENSIDE_RELAY_DATA and --relay name no folder")
     for each in wrong:
