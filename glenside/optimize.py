@@ -74,6 +74,7 @@ def optimize(
     :param progress: called with (stage, steps done, steps in all).
     :raises GlensideError: the model, target or an option cannot be used, or the check fails.
     """
+    from glenside.explain.accounting import account
     from glenside.exporters.egraph import save_egraph
     from glenside.extraction import ILP_LIMIT, extract, find_cost_model
     from glenside.rewrites import saturate
@@ -82,6 +83,7 @@ def optimize(
     _check_limits(node_limit, iter_limit, time_limit, ilp_limit)
     chosen = find_target(target)
     costs = chosen.cost_model() if cost_model is None else find_cost_model(cost_model)
+    explored_with = chosen.rules() if rules is None else [as_ruleset(each) for each in rules]
     clock = _Clock(progress)
 
     with clock.stage("import") as step:
@@ -89,7 +91,7 @@ def optimize(
     with clock.stage("saturate") as step:
         explored = saturate(
             imported.roots,
-            chosen.rules() if rules is None else [as_ruleset(each) for each in rules],
+            explored_with,
             node_limit=node_limit,
             iter_limit=iter_limit,
             time_limit=time_limit,
@@ -105,6 +107,8 @@ def optimize(
             original=imported.roots,
             ilp_limit=ILP_LIMIT if ilp_limit is None else ilp_limit,
         )
+    with clock.stage("explain"):
+        accounted = account(imported, chosen, explored_with, explored, extracted, costs)
     with clock.stage("compile"), between_steps() as interrupted:
 
         def compiling(what: str, done: int, total: int) -> None:
@@ -136,6 +140,8 @@ def optimize(
         rules=tuple(RuleUse(name, count) for name, count in explored.rules.items()),
         units=count_units(used),
         cost_parts=tuple(getattr(costs, "components", ())),
+        exact=accounted.exact,
+        left=accounted.left,
     )
     names = {
         extracted.classes[number]: imported.names[term]
@@ -150,6 +156,7 @@ def optimize(
         report,
         params=imported.params,
         names=names or imported.names,
+        explain=accounted.explain,
     )
     if check:
         program.report = report.checked(checking.check(program, imported, progress=progress))
@@ -193,4 +200,4 @@ class _Clock:
 
     def seconds(self) -> Seconds:
         s = self._seconds
-        return Seconds(s["import"], s["saturate"], s["extract"], s["compile"])
+        return Seconds(s["import"], s["saturate"], s["extract"], s["compile"], s["explain"])

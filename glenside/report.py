@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from glenside.explain.records import SHOWN, Left
 from glenside.hw_targets.expansion import tile_calls
 from glenside.hw_targets.offload import accelerator_of, target_of
 from glenside.hw_targets.timing import term_cycles
@@ -27,6 +28,8 @@ class Seconds:
     saturate: float = 0.0
     extract: float = 0.0
     compile: float = 0.0
+    explain: float = 0.0
+    """Exact matching, and finding out why layers stayed on the host."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,11 @@ class Report:
     output; None when it was not checked."""
     cost_parts: tuple[str, ...] = ()
     """What the parts of a cost are called, where the cost model names them."""
+    exact: dict[str, int] | None = None
+    """Calls that exact matching finds: the units' own rules on the program as imported; None where
+    the target has no units."""
+    left: tuple[Left, ...] = ()
+    """Layers that stayed on the host though a unit of the target computes the like, and why."""
     optimal: bool = False
     """Whether a solver proved that no program in the explored e-graph costs less."""
 
@@ -109,6 +117,7 @@ class Report:
                 "saturate": self.seconds.saturate,
                 "extract": self.seconds.extract,
                 "compile": self.seconds.compile,
+                "explain": self.seconds.explain,
             },
             "cost": {"before": _plain(self.cost_before), "after": _plain(self.cost_after)},
             "max_rel_error": self.max_rel_error,
@@ -120,6 +129,8 @@ class Report:
             "units": {
                 u.unit: {"calls": u.calls, "cycles": u.cycles, "tiles": u.tiles} for u in self.units
             },
+            "exact": self.exact,
+            "left": [dataclasses.asdict(each) for each in self.left],
         }
 
     @classmethod
@@ -136,12 +147,14 @@ class Report:
                     seconds["saturate"],
                     seconds["extract"],
                     seconds["compile"],
+                    seconds.get("explain", 0.0),
                 ),
                 "cost_before": _parts(data["cost"]["before"]),
                 "cost_after": _parts(data["cost"]["after"]),
                 "cost_parts": tuple(data.get("cost_parts", ())),
                 "rules": tuple(RuleUse(*each) for each in data["rules"].items()),
                 "units": tuple(UnitUse(n, **each) for n, each in data.get("units", {}).items()),
+                "left": tuple(Left(**each) for each in data.get("left", ())),
             }
         )
 
@@ -167,9 +180,13 @@ class Report:
 
     def _rows(self) -> Iterable[tuple[str, str]]:
         yield "operators", str(self.operators)
-        yield "offloads", _counts(self.offloads)
+        yield "offloads", self._offloads()
         if self.units:
             yield "units", ", ".join(map(_use, self.units))
+        if self.left:
+            more = len(self.left) - SHOWN
+            rest = [f"... and {more} more"] if more > 0 else []
+            yield "left on the host", "\n".join([*map(str, self.left[:SHOWN]), *rest])
         if self.host_ops:
             yield "host operators", _counts(self.host_ops)
         size = f"{self.nodes:,} e-nodes in {self.classes:,} classes"
@@ -186,6 +203,7 @@ class Report:
             ("saturate", self.seconds.saturate),
             ("extract", self.seconds.extract),
             ("compile", self.seconds.compile),
+            ("explain", self.seconds.explain),
         )
         yield "seconds", ", ".join(f"{name} {value:.2f}" for name, value in parts)
         if self.max_rel_error is None:
@@ -198,6 +216,16 @@ class Report:
             yield "check", f"agrees with NumPy but for the units' numbers ({formats}), {error}"
         else:
             yield "check", f"agrees with NumPy, {error}"
+
+    def _offloads(self) -> str:
+        if self.exact is None:
+            return _counts(self.offloads)
+        exact = {name: self.exact.get(name, 0) for name in self.offloads} | self.exact
+        counts = {name: self.offloads.get(name, 0) for name in exact}
+        shown = (
+            f"{name} {count} (exact matching: {exact[name]})" for name, count in counts.items()
+        )
+        return ", ".join(shown) or "none (exact matching: none)"
 
     def _cost(self, cost: tuple[float, ...]) -> str:
         values = [f"{part:,.4g}" for part in cost]

@@ -134,7 +134,7 @@ def rules_for(accelerators: Sequence[Accelerator]) -> list[RuleSet]:
     used = set().union(*(template.functions(a._checked.template) for a in accelerators))
     families = {"dot": [IM2COL, MATRICES], "add": [LINEAR], "max": [POOLING]}
     chosen = [LAYOUT, *(each for f, sets in families.items() if f in used for each in sets)]
-    return [*chosen, *(RuleSet(a.name, (a.rule(),)) for a in accelerators)]
+    return [*chosen, *(RuleSet(a.name, (a.rule(),), mapping=True) for a in accelerators)]
 
 
 def joined(name: str) -> OffloadTarget:

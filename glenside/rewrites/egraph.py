@@ -7,7 +7,7 @@ step is one call; between two of them Python decides whether to go on, and Ctrl-
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from egglog import bindings
@@ -17,13 +17,14 @@ from glenside.language.operators import OPERATORS
 from glenside.language.term import Term
 from glenside.rewrites.freezing import freeze, read
 from glenside.rewrites.frozen import FrozenEGraph
-from glenside.rewrites.loading import Tables, constructor
-from glenside.rewrites.program import program_for
+from glenside.rewrites.loading import WATCH, Tables, constructor, watch_declarations
+from glenside.rewrites.program import ACCESS, OPERANDS, program_for
 from glenside.rewrites.regions import Explored, Region
 from glenside.rewrites.ruleset import Rule
 
 _SPAN = bindings.RustSpan("glenside", 0, 0)
-_CONSTRUCTORS = frozenset(map(constructor, OPERATORS.values()))
+_OPERATOR = {constructor(operator): name for name, operator in OPERATORS.items()}
+"""Operators by what egglog calls their nodes."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,20 @@ class Step:
 
     matches: int
     changed: bool
+    reports: tuple[Any, ...] = field(default=(), compare=False, repr=False)
+    """egglog's own run reports: of the rule, then of inferring types."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A node to look out for.
+
+    It has the operator and attributes of ``term``. An operand is a term that was loaded, or the
+    position in the list of another node that is watched.
+    """
+
+    term: Term
+    operands: tuple[Term | int, ...]
 
 
 class EGraph:
@@ -43,6 +58,8 @@ class EGraph:
         self._numbers: dict[Term, int] = {}
         self._roots: tuple[Term, ...] = ()
         self._regions: list[tuple[list[int], list[int]]] = []
+        self._tables = Tables(())
+        self._unseen: dict[int, Any] = {}
 
     def close(self) -> None:
         """Gives the e-graph's memory and declarations back; it cannot be used any more."""
@@ -79,6 +96,7 @@ class EGraph:
         self._load(tables)
 
     def _load(self, tables: Tables) -> None:
+        self._tables = tables
         tables.load(self._egg)
         self._infer_types("loading")
 
@@ -89,11 +107,38 @@ class EGraph:
         """
         step = self._run(f"(run {self._program.rulesets[rule]})", rule.described)
         if step.changed:
-            self._infer_types(rule.described)
+            inferred = self._infer_types(rule.described)
+            return replace(step, reports=step.reports + inferred.reports)
         return step
 
-    def _infer_types(self, after: str) -> None:
-        self._run(f"(saturate (run {self._program.types}))", after)
+    def watch(self, nodes: Sequence[Watched]) -> None:
+        """From now on :meth:`seen` tells which of these nodes there are; once for each e-graph."""
+        first = len(self._numbers)
+        self._egg.parse_and_run_program(watch_declarations(ACCESS, OPERANDS))
+        for position, node in enumerate(nodes):
+            operands = tuple(
+                first + each if isinstance(each, int) else self._numbers[each]
+                for each in node.operands
+            )
+            self._tables.watch(first + position, node.term, operands)
+            number = bindings.Lit(_SPAN, bindings.Int(first + position))
+            self._unseen[position] = self._egg.eval_expr(number)[1]
+        self._tables.load(self._egg)
+
+    def seen(self) -> list[int]:
+        """Positions of the watched nodes that there are now and were not the last time."""
+        self._run(f"(saturate (run {WATCH}))", WATCH)
+        found = [
+            position
+            for position, number in self._unseen.items()
+            if self._egg.lookup_function("load_node", [number]) is not None
+        ]
+        for position in found:
+            del self._unseen[position]
+        return found
+
+    def _infer_types(self, after: str) -> Step:
+        return self._run(f"(saturate (run {self._program.types}))", after)
 
     def _run(self, schedule: str, rule: str) -> Step:
         try:
@@ -105,14 +150,22 @@ class EGraph:
                 ) from problem
             raise GlensideError(f"rule {rule} failed in egglog: {problem}") from problem
         report = output.report
-        return Step(sum(report.num_matches_per_rule.values()), report.updated)
+        return Step(sum(report.num_matches_per_rule.values()), report.updated, (report,))
 
     def size(self) -> tuple[int, int]:
         """Numbers of e-nodes and of e-classes."""
-        output: Any = self._egg.run_program(bindings.PrintSize(_SPAN, None))[0]
-        sizes = dict(output.sizes)
-        nodes = sum(count for name, count in sizes.items() if name in _CONSTRUCTORS)
+        sizes = self._sizes()
+        nodes = sum(count for name, count in sizes.items() if name in _OPERATOR)
         return nodes, sizes["Access.dtype"]
+
+    def operators(self) -> dict[str, int]:
+        """Numbers of e-nodes of each operator, in the order of the language."""
+        sizes = self._sizes()
+        return {op: sizes[name] for name, op in _OPERATOR.items() if sizes.get(name)}
+
+    def _sizes(self) -> dict[str, int]:
+        output: Any = self._egg.run_program(bindings.PrintSize(_SPAN, None))[0]
+        return dict(output.sizes)
 
     def freeze(self) -> FrozenEGraph:
         """What can be reached from the roots, as plain data.

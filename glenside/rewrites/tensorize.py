@@ -116,4 +116,5 @@ def tiled_product(
 
 def systolic_rules(rows: int, columns: int) -> RuleSet:
     """What a systolic array of this size needs to be found."""
-    return RuleSet(f"systolic-array:{rows}x{columns}", (systolic_padded(rows, columns),))
+    name = f"{SYSTOLIC_ARRAY}:{rows}x{columns}"
+    return RuleSet(name, (systolic_padded(rows, columns),), mapping=True)
