@@ -64,7 +64,10 @@ class InputError(GlensideError, ValueError):
 
 
 class UnsoundRewrite(GlensideError):
-    """A rewrite equated two programs of different shape or dtype."""
+    """A rewrite equated two programs of different shape or dtype, or two that are known to differ.
+
+    The message names the rule and both values.
+    """
 
 
 class ExtractionError(GlensideError):

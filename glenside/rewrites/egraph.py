@@ -15,13 +15,16 @@ from egglog import bindings
 from glenside.errors import GlensideError, UnsoundRewrite
 from glenside.language.operators import OPERATORS
 from glenside.language.term import Term
-from glenside.rewrites.freezing import freeze
+from glenside.rewrites.freezing import Reader, freeze
 from glenside.rewrites.frozen import FrozenEGraph
 from glenside.rewrites.loading import Tables, constructor
 from glenside.rewrites.program import program_for
 from glenside.rewrites.ruleset import Rule
+from glenside.rewrites.vocabulary import Access
 
 _SPAN = bindings.RustSpan("glenside", 0, 0)
+ACCESS = f"{Access.__module__}.{Access.__name__}"
+"""The sort of accesses as egglog calls it."""
 _CONSTRUCTORS = frozenset(map(constructor, OPERATORS.values()))
 
 
@@ -72,6 +75,22 @@ class EGraph:
             self._infer_types(rule.described)
         return step
 
+    def note_unions(self, rule: Rule, relation: str) -> Reader:
+        """Matches a rule, but enters what it would equate into a relation; the e-graph is then
+        only good to look at.
+        """
+        ruleset = self._program.rulesets[rule]
+        noting = f"{ruleset}_noted"
+        commands = [f"(relation {relation} ({ACCESS} {ACCESS}))", f"(ruleset {noting})"]
+        for number, command in enumerate(self._program.commands):
+            text = _noting(command, ruleset, noting, relation, number)
+            if text:
+                commands.append(text)
+        self._egg.parse_and_run_program("\n".join(commands))
+        self._run(f"(run {noting})", rule.described)
+        self._infer_types(rule.described)
+        return Reader(self._egg)
+
     def _infer_types(self, after: str) -> None:
         self._run(f"(saturate (run {self._program.types}))", after)
 
@@ -81,7 +100,7 @@ class EGraph:
         except bindings.EggSmolError as problem:
             if "Illegal merge" in str(problem):
                 raise UnsoundRewrite(
-                    f"rule {rule} equates accesses of different shape or dtype"
+                    f"{rule} equates accesses of different shape or dtype"
                 ) from problem
             raise GlensideError(f"rule {rule} failed in egglog: {problem}") from problem
         report = output.report
@@ -104,3 +123,17 @@ class EGraph:
     def freeze_with_terms(self) -> tuple[FrozenEGraph, dict[Term, int]]:
         """Likewise, and the class of each term that was loaded."""
         return freeze(self._egg, self._roots, self._numbers)
+
+
+def _noting(command: Any, ruleset: str, noting: str, relation: str, number: int) -> str | None:
+    """A rule of ``ruleset`` as one of ``noting`` that fills ``relation``, None for all else."""
+    if isinstance(command, bindings.RuleCommand) and command.rule.ruleset == ruleset:
+        body, head = (" ".join(map(str, each)) for each in (command.rule.body, command.rule.head))
+        head = head.replace("(union ", f"({relation} ")
+    elif isinstance(command, bindings.RewriteCommand) and command.name == ruleset:
+        rewrite = command.rewrite
+        body = f"(= noted {rewrite.lhs}) {' '.join(map(str, rewrite.conditions))}"
+        head = f"({relation} noted {rewrite.rhs})"
+    else:
+        return None
+    return f'(rule ({body}) ({head}) :ruleset {noting} :name "noted {number}")'

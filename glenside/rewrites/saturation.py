@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from glenside.errors import UnsoundRewrite
 from glenside.language.term import Term
+from glenside.rewrites.blame import unsound
 from glenside.rewrites.egraph import EGraph
 from glenside.rewrites.frozen import FrozenEGraph
 from glenside.rewrites.ruleset import Rule, RuleSet
@@ -103,7 +104,10 @@ def saturate(
     egraph = EGraph([rule for each in rules for rule in each])
     egraph.load(roots)
     loaded = time.perf_counter()
-    reason = run.all_stages(egraph)
+    try:
+        reason = run.all_stages(egraph)
+    except UnsoundRewrite as problem:
+        raise unsound(roots, run.applied, run.applying, str(problem)) from problem
     nodes, classes = egraph.size()
     grown = time.perf_counter()
     try:
@@ -141,6 +145,7 @@ class _Run:
         self.progress = progress
         self.iterations: list[Iteration] = []
         self.matches = {rule.name: 0 for each in rules for rule in each}
+        self.applying: Rule
         self.applied: list[Rule] = []
         """Every step that changed something, so that a run can be repeated."""
 
@@ -174,6 +179,7 @@ class _Run:
         changed = False
         try:
             for rule in rules:
+                self.applying = rule
                 step = egraph.apply(rule)
                 if step.matches:
                     matches[rule.name] = matches.get(rule.name, 0) + step.matches
@@ -203,10 +209,10 @@ def _blame(
     """Repeats a run that ended in an ill-typed e-graph to find the rule that made it so."""
     egraph = EGraph(tuple(dict.fromkeys(applied)))
     egraph.load(roots)
-    for rule in applied:
+    for steps, rule in enumerate(applied):
         egraph.apply(rule)
         try:
             egraph.freeze()
         except UnsoundRewrite as found:
-            return UnsoundRewrite(f"rule {rule.described} is unsound: {found}")
+            return unsound(roots, applied[:steps], rule, str(found))
     return problem
