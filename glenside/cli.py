@@ -23,7 +23,7 @@ import glenside
 from glenside.errors import GlensideError, InputError
 from glenside.hw_targets.target import Progress as Listener
 from glenside.language import AccessType, random_inputs
-from glenside.optimize import ITER_LIMIT, NODE_LIMIT
+from glenside.limits import ITER_LIMIT, NODE_LIMIT
 from glenside.program import Program
 
 if TYPE_CHECKING:

@@ -76,3 +76,7 @@ class ExtractionError(GlensideError):
 
 class CheckFailed(GlensideError):
     """The optimised program does not compute what the imported one does."""
+
+
+class NotOptimised(UserWarning):
+    """Optimisation failed for a reason of ours: the program runs, but as it was imported."""

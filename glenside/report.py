@@ -59,7 +59,8 @@ class Report:
     host_ops: dict[str, int]
     """ONNX operators without an access-pattern meaning, left to onnxruntime."""
     stop_reason: str
-    """Why exploration stopped: saturated, node_limit, iter_limit or time_limit."""
+    """Why exploration stopped: saturated, node_limit, iter_limit or time_limit; where exploration
+    failed, iter_limit after 0 iterations."""
     iterations: int
     nodes: int
     """E-nodes when exploration stopped."""
@@ -79,6 +80,8 @@ class Report:
     output; None when it was not checked."""
     cost_parts: tuple[str, ...] = ()
     """What the parts of a cost are called, where the cost model names them."""
+    failure: str | None = None
+    """What went wrong in exploration or extraction, so that the program is the one imported."""
 
     def checked(self, max_rel_error: float) -> Report:
         """The same report with the outcome of the check."""
@@ -107,6 +110,7 @@ class Report:
             "cost_model": self.cost_model,
             "cost_parts": list(self.cost_parts),
             "extractor": self.extractor,
+            "failure": self.failure,
             "rules": {rule.name: rule.matches for rule in self.rules},
             "units": {u.unit: {"calls": u.calls, "cycles": u.cycles} for u in self.units},
         }
@@ -161,6 +165,8 @@ class Report:
             yield "units", ", ".join(map(_use, self.units))
         if self.host_ops:
             yield "host operators", _counts(self.host_ops)
+        if self.failure is not None:
+            yield "not optimised", self.failure
         size = f"{self.nodes:,} e-nodes in {self.classes:,} classes"
         yield "exploration", f"{self.stop_reason} after {self.iterations} iterations: {size}"
         fired = {rule.name: rule.matches for rule in self.rules if rule.matches}

@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 
 from glenside.errors import UnsoundRewrite
 from glenside.language.term import Term
+from glenside.limits import ITER_LIMIT, NODE_LIMIT
 from glenside.rewrites.blame import unsound
 from glenside.rewrites.egraph import EGraph
 from glenside.rewrites.frozen import FrozenEGraph
 from glenside.rewrites.ruleset import Rule, RuleSet
-
-NODE_LIMIT = 100_000
-ITER_LIMIT = 30
 
 Progress = Callable[[int, int], None]
 
