@@ -82,13 +82,15 @@ def unexplored(roots: Sequence[Term], rules: Sequence[RuleSet]) -> Saturation:
         tuple(term.type for term in order),
         tuple(number[root] for root in roots),
     )
+    names = dict.fromkeys((rule.name for each in rules for rule in each), 0)
     return Saturation(
         egraph,
         StopReason.ITER_LIMIT,
         (),
         len(order),
         len(order),
-        {rule.name: 0 for each in rules for rule in each},
+        names,
+        tuple(names),
         number,
         Seconds(0.0, 0.0, 0.0),
     )

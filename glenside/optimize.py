@@ -126,6 +126,7 @@ def optimize(
         rules=tuple(RuleUse(name, count) for name, count in explored.rules.items()),
         units=count_units(used),
         cost_parts=tuple(getattr(costs, "components", ())),
+        untried=explored.untried,
         failure=failure.reason,
     )
     names = {

@@ -80,6 +80,8 @@ class Report:
     output; None when it was not checked."""
     cost_parts: tuple[str, ...] = ()
     """What the parts of a cost are called, where the cost model names them."""
+    untried: tuple[str, ...] = ()
+    """Rules that never had a turn, since a limit stopped exploration first."""
     failure: str | None = None
     """What went wrong in exploration or extraction, so that the program is the one imported."""
 
@@ -110,6 +112,7 @@ class Report:
             "cost_model": self.cost_model,
             "cost_parts": list(self.cost_parts),
             "extractor": self.extractor,
+            "untried": list(self.untried),
             "failure": self.failure,
             "rules": {rule.name: rule.matches for rule in self.rules},
             "units": {u.unit: {"calls": u.calls, "cycles": u.cycles} for u in self.units},
@@ -133,6 +136,7 @@ class Report:
                 "cost_before": _parts(data["cost"]["before"]),
                 "cost_after": _parts(data["cost"]["after"]),
                 "cost_parts": tuple(data.get("cost_parts", ())),
+                "untried": tuple(data.get("untried", ())),
                 "rules": tuple(RuleUse(*each) for each in data["rules"].items()),
                 "units": tuple(UnitUse(n, **each) for n, each in data.get("units", {}).items()),
             }
@@ -172,6 +176,8 @@ class Report:
         fired = {rule.name: rule.matches for rule in self.rules if rule.matches}
         if fired:
             yield "rules", ", ".join(f"{name} {count:,}" for name, count in fired.items())
+        if self.untried:
+            yield "rules without a turn", ", ".join(self.untried)
         yield "cost model", self.cost_model
         yield "cost before", self._cost(self.cost_before)
         yield "cost after", f"{self._cost(self.cost_after)}; by {self.extractor}"

@@ -65,6 +65,9 @@ class Saturation:
     classes: int
     rules: dict[str, int]
     """How often each rule matched in all, also those that never did."""
+    untried: tuple[str, ...]
+    """Rules that never had a turn, since a limit came first. Otherwise every pass applies every
+    rule of its stage: none is ever left out for matching too often."""
     term_classes: dict[Term, int]
     """The class of each term of the program."""
     seconds: Seconds = field(compare=False)
@@ -121,6 +124,7 @@ def saturate(
         nodes,
         classes,
         run.matches,
+        tuple(name for name in run.matches if name not in run.tried),
         term_classes,
         seconds,
     )
@@ -143,6 +147,7 @@ class _Run:
         self.progress = progress
         self.iterations: list[Iteration] = []
         self.matches = {rule.name: 0 for each in rules for rule in each}
+        self.tried: set[str] = set()
         self.applying: Rule
         self.applied: list[Rule] = []
         """Every step that changed something, so that a run can be repeated."""
@@ -178,6 +183,7 @@ class _Run:
         try:
             for rule in rules:
                 self.applying = rule
+                self.tried.add(rule.name)
                 step = egraph.apply(rule)
                 if step.matches:
                     matches[rule.name] = matches.get(rule.name, 0) + step.matches
