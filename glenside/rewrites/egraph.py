@@ -100,7 +100,7 @@ class EGraph:
         except bindings.EggSmolError as problem:
             if "Illegal merge" in str(problem):
                 raise UnsoundRewrite(
-                    f"{rule} equates accesses of different shape or dtype"
+                    f"rule {rule} equates accesses of different shape or dtype"
                 ) from problem
             raise GlensideError(f"rule {rule} failed in egglog: {problem}") from problem
         report = output.report
