@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from glenside.hw_targets.offload import accelerator_of, target_of
+from glenside.hw_targets.timing import term_cycles
 from glenside.language import Term
 
 CALLS = ("call", "blocked")
@@ -80,6 +81,8 @@ class Report:
     output; None when it was not checked."""
     cost_parts: tuple[str, ...] = ()
     """What the parts of a cost are called, where the cost model names them."""
+    optimal: bool = False
+    """Whether a solver proved that no program in the explored e-graph costs less."""
     untried: tuple[str, ...] = ()
     """Rules that never had a turn, since a limit stopped exploration first."""
     failure: str | None = None
@@ -112,6 +115,7 @@ class Report:
             "cost_model": self.cost_model,
             "cost_parts": list(self.cost_parts),
             "extractor": self.extractor,
+            "optimal": self.optimal,
             "untried": list(self.untried),
             "failure": self.failure,
             "rules": {rule.name: rule.matches for rule in self.rules},
@@ -180,7 +184,8 @@ class Report:
             yield "rules without a turn", ", ".join(self.untried)
         yield "cost model", self.cost_model
         yield "cost before", self._cost(self.cost_before)
-        yield "cost after", f"{self._cost(self.cost_after)}; by {self.extractor}"
+        proved = ", proved optimal" if self.optimal else ""
+        yield "cost after", f"{self._cost(self.cost_after)}; by {self.extractor}{proved}"
         parts = (
             ("import", self.seconds.imported),
             ("saturate", self.seconds.saturate),
@@ -220,15 +225,7 @@ def count_units(terms: Iterable[Term]) -> tuple[UnitUse, ...]:
             by_unit.setdefault(term["unit"], []).append(term)
     uses = []
     for unit, calls in sorted(by_unit.items()):
-        cycles: list[float] = []
-        declared = accelerator_of(unit)
-        if declared is not None:
-            types = ([child.type for child in call.children] for call in calls)
-            each = (
-                declared.cycles_of(call["parameters"], t)
-                for call, t in zip(calls, types, strict=True)
-            )
-            cycles = [c for c in each if c is not None]
+        cycles = [c for c in map(term_cycles, calls) if c is not None]
         uses.append(UnitUse(unit, len(calls), math.fsum(cycles) if cycles else None))
     return tuple(uses)
 

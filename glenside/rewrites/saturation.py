@@ -108,8 +108,8 @@ def saturate(
     try:
         reason = run.all_stages(egraph)
     except UnsoundRewrite as problem:
-        reason = "it equates accesses of different shape or dtype"
-        raise unsound(roots, run.applied, run.applying, reason) from problem
+        known = "it equates accesses of different shape or dtype"
+        raise unsound(roots, run.applied, run.applying, known) from problem
     nodes, classes = egraph.size()
     grown = time.perf_counter()
     try:
