@@ -25,7 +25,7 @@ from glenside.explore_hardware import AREAS, SOLVER_LIMIT
 from glenside.hardware_front import check_plot_path
 from glenside.hw_targets.target import Progress as Listener
 from glenside.language import AccessType, random_inputs
-from glenside.optimize import ITER_LIMIT, NODE_LIMIT
+from glenside.limits import ITER_LIMIT, NODE_LIMIT
 from glenside.program import Program
 
 if TYPE_CHECKING:

@@ -68,7 +68,8 @@ class Report:
     host_ops: dict[str, int]
     """ONNX operators without an access-pattern meaning, left to onnxruntime."""
     stop_reason: str
-    """Why exploration stopped: saturated, node_limit, iter_limit or time_limit."""
+    """Why exploration stopped: saturated, node_limit, iter_limit or time_limit; where exploration
+    failed, iter_limit after 0 iterations."""
     iterations: int
     nodes: int
     """E-nodes when exploration stopped."""
@@ -95,6 +96,10 @@ class Report:
     """Layers that stayed on the host though a unit of the target computes the like, and why."""
     optimal: bool = False
     """Whether a solver proved that no program in the explored e-graph costs less."""
+    untried: tuple[str, ...] = ()
+    """Rules that never had a turn, since a limit stopped exploration first."""
+    failure: str | None = None
+    """What went wrong in exploration or extraction, so that the program is the one imported."""
 
     def checked(self, max_rel_error: float) -> Report:
         """The same report with the outcome of the check."""
@@ -125,6 +130,8 @@ class Report:
             "cost_parts": list(self.cost_parts),
             "extractor": self.extractor,
             "optimal": self.optimal,
+            "untried": list(self.untried),
+            "failure": self.failure,
             "rules": {rule.name: rule.matches for rule in self.rules},
             "units": {
                 u.unit: {"calls": u.calls, "cycles": u.cycles, "tiles": u.tiles} for u in self.units
@@ -152,6 +159,7 @@ class Report:
                 "cost_before": _parts(data["cost"]["before"]),
                 "cost_after": _parts(data["cost"]["after"]),
                 "cost_parts": tuple(data.get("cost_parts", ())),
+                "untried": tuple(data.get("untried", ())),
                 "rules": tuple(RuleUse(*each) for each in data["rules"].items()),
                 "units": tuple(UnitUse(n, **each) for n, each in data.get("units", {}).items()),
                 "left": tuple(Left(**each) for each in data.get("left", ())),
@@ -189,11 +197,15 @@ class Report:
             yield "left on the host", "\n".join([*map(str, self.left[:SHOWN]), *rest])
         if self.host_ops:
             yield "host operators", _counts(self.host_ops)
+        if self.failure is not None:
+            yield "not optimised", self.failure
         size = f"{self.nodes:,} e-nodes in {self.classes:,} classes"
         yield "exploration", f"{self.stop_reason} after {self.iterations} iterations: {size}"
         fired = {rule.name: rule.matches for rule in self.rules if rule.matches}
         if fired:
             yield "rules", ", ".join(f"{name} {count:,}" for name, count in fired.items())
+        if self.untried:
+            yield "rules without a turn", ", ".join(self.untried)
         yield "cost model", self.cost_model
         yield "cost before", self._cost(self.cost_before)
         proved = ", proved optimal" if self.optimal else ""

@@ -15,7 +15,7 @@ from egglog import bindings
 from glenside.errors import GlensideError, UnsoundRewrite
 from glenside.language.operators import OPERATORS
 from glenside.language.term import Term
-from glenside.rewrites.freezing import freeze, read
+from glenside.rewrites.freezing import Reader, freeze, read
 from glenside.rewrites.frozen import FrozenEGraph
 from glenside.rewrites.loading import WATCH, Tables, constructor, watch_declarations
 from glenside.rewrites.program import ACCESS, OPERANDS, program_for
@@ -111,6 +111,22 @@ class EGraph:
             return replace(step, reports=step.reports + inferred.reports)
         return step
 
+    def note_unions(self, rule: Rule, relation: str) -> Reader:
+        """Matches a rule, but enters what it would equate into a relation; the e-graph is then
+        only good to look at.
+        """
+        ruleset = self._program.rulesets[rule]
+        noting = f"{ruleset}_noted"
+        commands = [f"(relation {relation} ({ACCESS} {ACCESS}))", f"(ruleset {noting})"]
+        for number, command in enumerate(self._program.commands):
+            text = _noting(command, ruleset, noting, relation, number)
+            if text:
+                commands.append(text)
+        self._egg.parse_and_run_program("\n".join(commands))
+        self._run(f"(run {noting})", rule.described)
+        self._infer_types(rule.described)
+        return Reader(self._egg)
+
     def watch(self, nodes: Sequence[Watched]) -> None:
         """From now on :meth:`seen` tells which of these nodes there are; once for each e-graph."""
         first = len(self._numbers)
@@ -190,3 +206,17 @@ class EGraph:
             [[loaded[n] for n in terms] for terms, _ in self._regions],
             [[loaded[n] for n in places] for _, places in self._regions],
         )
+
+
+def _noting(command: Any, ruleset: str, noting: str, relation: str, number: int) -> str | None:
+    """A rule of ``ruleset`` as one of ``noting`` that fills ``relation``, None for all else."""
+    if isinstance(command, bindings.RuleCommand) and command.rule.ruleset == ruleset:
+        body, head = (" ".join(map(str, each)) for each in (command.rule.body, command.rule.head))
+        head = head.replace("(union ", f"({relation} ")
+    elif isinstance(command, bindings.RewriteCommand) and command.name == ruleset:
+        rewrite = command.rewrite
+        body = f"(= noted {rewrite.lhs}) {' '.join(map(str, rewrite.conditions))}"
+        head = f"({relation} noted {rewrite.rhs})"
+    else:
+        return None
+    return f'(rule ({body}) ({head}) :ruleset {noting} :name "noted {number}")'

@@ -9,15 +9,14 @@ from dataclasses import dataclass, field
 
 from glenside.errors import UnsoundRewrite
 from glenside.language.term import Term, topological_order
+from glenside.limits import ITER_LIMIT, NODE_LIMIT
+from glenside.rewrites.blame import unsound
 from glenside.rewrites.egraph import EGraph, Step, Watched
 from glenside.rewrites.freezing import frozen
 from glenside.rewrites.frozen import FrozenEGraph
 from glenside.rewrites.locality import locality
 from glenside.rewrites.regions import NotLocal, cut, put_together
 from glenside.rewrites.ruleset import Rule, RuleSet
-
-NODE_LIMIT = 100_000
-ITER_LIMIT = 30
 
 Progress = Callable[[int, int], None]
 
@@ -77,6 +76,9 @@ class Saturation:
     classes: int
     rules: dict[str, int]
     """How often each rule matched in all, also those that never did."""
+    untried: tuple[str, ...]
+    """Rules that never had a turn, since a limit came first. Otherwise every pass applies every
+    rule of its stage: none is ever left out for matching too often."""
     term_classes: dict[Term, int]
     """The class of each term of the program."""
     seconds: Seconds = field(compare=False)
@@ -125,20 +127,24 @@ def saturate(
     egraph.load(roots)
     loaded = time.perf_counter()
     large = GROWN * len(topological_order(roots)) if regions and time_limit is None else None
-    for _ in run.passes(egraph):
-        if large is not None and egraph.size()[0] > large:
-            large = None
-            found = _by_regions(roots, rules, node_limit, iter_limit, progress)
-            if found is not None:
-                egraph.close()
-                return found
+    try:
+        for _ in run.passes(egraph):
+            if large is not None and egraph.size()[0] > large:
+                large = None
+                found = _by_regions(roots, rules, node_limit, iter_limit, progress)
+                if found is not None:
+                    egraph.close()
+                    return found
+    except UnsoundRewrite as problem:
+        known = "it equates accesses of different shape or dtype"
+        raise unsound(roots, run.replay(), run.applying, known) from problem
     assert run.stop_reason is not None
     nodes, classes = egraph.size()
     grown = time.perf_counter()
     try:
         frozen_graph, term_classes = egraph.freeze_with_terms()
     except UnsoundRewrite as problem:
-        raise _blame(roots, [step.rule for step in run.applied], problem) from None
+        raise _blame(roots, run.replay(), problem) from None
     seconds = Seconds(loaded - started, grown - loaded, time.perf_counter() - grown)
     egraph.close()  # Not after an error: it would be reused.
     return Saturation(
@@ -148,6 +154,7 @@ def saturate(
         nodes,
         classes,
         run.matches,
+        tuple(name for name in run.matches if name not in run.tried),
         term_classes,
         seconds,
         tuple(run.applied),
@@ -198,8 +205,11 @@ def _by_regions(
         egraph = EGraph(every)
         egraph.load_regions(parts.explored)
         loaded = time.perf_counter()
-        for _ in run.passes(egraph):
-            pass
+        try:
+            for _ in run.passes(egraph):
+                pass
+        except UnsoundRewrite:
+            return None  # Exploring the whole program says which rule is to blame.
         if run.stop_reason is not StopReason.SATURATED:
             return None
         explored, _ = egraph.size()
@@ -207,7 +217,7 @@ def _by_regions(
         try:
             whole = put_together(parts, egraph.explored_regions(), look)
         except (NotLocal, UnsoundRewrite):
-            return None  # Exploring the whole program says which rule is to blame.
+            return None
         egraph.close()
         if isinstance(whole, list):
             joined += whole
@@ -224,6 +234,7 @@ def _by_regions(
             nodes,
             len(whole.nodes),
             run.matches,
+            tuple(name for name in run.matches if name not in run.tried),
             {term: number[at] for term, at in whole.terms.items()},
             seconds,
             tuple(run.applied),
@@ -253,6 +264,8 @@ class Stepper:
     :ivar stop_reason: why it ended; None while it can go on.
     :ivar iterations: passes that are complete, or that a limit ended.
     :ivar matches: how often each rule matched so far.
+    :ivar tried: rules that have had a turn.
+    :ivar applying: the rule whose turn it is.
     :ivar applied: every step that changed something.
     """
 
@@ -274,7 +287,13 @@ class Stepper:
         self.stop_reason: StopReason | None = None
         self.iterations: list[Iteration] = []
         self.matches = {rule.name: 0 for each in rules for rule in each}
+        self.tried: set[str] = set()
+        self.applying: Rule
         self.applied: list[Applied] = []
+
+    def replay(self) -> list[Rule]:
+        """The rules of :attr:`applied`, in order."""
+        return [step.rule for step in self.applied]
 
     def passes(self, egraph: EGraph) -> Iterator[tuple[RuleStep, ...]]:
         """The steps of each pass, once it is complete or a limit ended it; once a stepper."""
@@ -311,6 +330,8 @@ class Stepper:
         changed = False
         for rule in rules:
             before = time.perf_counter()
+            self.applying = rule
+            self.tried.add(rule.name)
             step = egraph.apply(rule)
             taken.append(RuleStep(number, stage, rule, step, time.perf_counter() - before))
             if step.matches:
@@ -379,10 +400,10 @@ def _blame(
     """Repeats a run that ended in an ill-typed e-graph to find the rule that made it so."""
     egraph = EGraph(tuple(dict.fromkeys(applied)))
     egraph.load(roots)
-    for rule in applied:
+    for steps, rule in enumerate(applied):
         egraph.apply(rule)
         try:
             egraph.freeze()
         except UnsoundRewrite as found:
-            return UnsoundRewrite(f"rule {rule.described} is unsound: {found}")
+            return unsound(roots, applied[:steps], rule, str(found))
     return problem
