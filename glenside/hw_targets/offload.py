@@ -118,7 +118,19 @@ def rules_for(accelerators: Sequence[Accelerator]) -> list[RuleSet]:
     used = set().union(*(template.functions(a._checked.template) for a in accelerators))
     families = {"dot": [IM2COL, MATRICES], "add": [LINEAR], "max": [POOLING]}
     chosen = [LAYOUT, *(each for f, sets in families.items() if f in used for each in sets)]
+    if "dot" in used:
+        chosen += _quantised(accelerators)
     return [*chosen, *(RuleSet(a.name, (a.rule(),)) for a in accelerators)]
+
+
+def _quantised(accelerators: Sequence[Accelerator]) -> list[RuleSet]:
+    """What brings quantised products to units that multiply integers of 8 bits."""
+    taken = {each.dtype for a in accelerators for each in a._checked.operands.values()}
+    if not taken & {"int8", "uint8"}:
+        return []
+    from glenside.rewrites.quantised import BYTE_PRODUCTS, SIGNED_PRODUCTS
+
+    return [BYTE_PRODUCTS if "uint8" in taken else SIGNED_PRODUCTS]
 
 
 def joined(name: str) -> OffloadTarget:

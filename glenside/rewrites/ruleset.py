@@ -29,6 +29,7 @@ FAMILIES = (
     "pooling",
     "linear",
     "convolution",
+    "quantised",
 )
 """Modules of this package that define rules."""
 
