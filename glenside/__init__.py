@@ -9,6 +9,7 @@ from glenside.errors import GlensideError
 from glenside.hw_targets import Accelerator, targets
 from glenside.optimize import optimize
 from glenside.program import Program, load
+from glenside.quantization import Quantization
 from glenside.report import Report
 
 __version__ = "0.1.0"
@@ -17,6 +18,7 @@ __all__ = [
     "Accelerator",
     "GlensideError",
     "Program",
+    "Quantization",
     "Report",
     "errors",
     "load",

@@ -25,6 +25,7 @@ from glenside.hw_targets.target import Progress as Listener
 from glenside.language import AccessType, random_inputs
 from glenside.optimize import ITER_LIMIT, NODE_LIMIT
 from glenside.program import Program
+from glenside.quantization import Quantization
 
 if TYPE_CHECKING:
     from glenside.rewrites.ruleset import RuleSet
@@ -102,6 +103,17 @@ def optimize(
     extractor: Annotated[
         str, typer.Option(metavar="NAME", help="best, bottom-up or greedy-dag.")
     ] = "best",
+    quantize: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SAMPLES.npz",
+            help="Quantise a float model to int8 first, calibrated with these inputs by name.",
+        ),
+    ] = None,
+    percentile: Annotated[
+        float,
+        typer.Option(min=0, max=100, help="Of the magnitudes in a sample that --quantize keeps."),
+    ] = 100.0,
     check: Annotated[bool, typer.Option(help="Compare with NumPy on random inputs.")] = True,
 ) -> None:
     """Optimise a model for a target and report what came of it."""
@@ -116,6 +128,7 @@ def optimize(
             time_limit=time_limit,
             cost_model=cost_model,
             extractor=extractor,
+            quantize=Quantization(_read_npz(quantize), percentile) if quantize else None,
             check=check,
             progress=listener,
         )

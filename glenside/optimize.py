@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside import check as checking
+from glenside import quantization
 from glenside.errors import InputError
 from glenside.frontends import load_model
+from glenside.hw_targets.offload import float_products
 from glenside.hw_targets.target import Progress, Target, find_target
 from glenside.interrupt import between_steps
 from glenside.language import Model, topological_order
@@ -47,6 +49,7 @@ def optimize(
     cost_model: CostModel | str | None = None,
     extractor: str = "best",
     rules: Sequence[RuleSet] | None = None,
+    quantize: object = None,
     check: bool = True,
     progress: Progress | None = None,
 ) -> Program:
@@ -63,6 +66,9 @@ def optimize(
     :param cost_model: a cost model or the name of one; the target's own by default.
     :param extractor: ``"best"``, ``"bottom-up"`` or ``"greedy-dag"``.
     :param rules: rule sets in place of the target's.
+    :param quantize: quantise the products of a float model first: a :class:`Quantization`, or the
+        samples to calibrate with, as it takes them (an ``.npz`` of them too). The check then
+        compares with the quantised model, and the report says what quantising cost.
     :param check: compare with the NumPy interpreter on random inputs.
     :param progress: called with (stage, steps done, steps in all).
     :raises GlensideError: the model, target or an option cannot be used, or the check fails.
@@ -78,6 +84,12 @@ def optimize(
 
     with clock.stage("import") as step:
         imported = load_model(model, shapes=shapes, params=params, progress=step)
+    error = None
+    if quantize is not None:
+        with clock.stage("quantise") as step:
+            imported, error = quantization.quantize(
+                imported, quantization.as_quantization(quantize), step
+            )
     with clock.stage("saturate") as step:
         explored = saturate(
             imported.roots,
@@ -119,6 +131,8 @@ def optimize(
         rules=tuple(RuleUse(name, count) for name, count in explored.rules.items()),
         units=count_units(used),
         cost_parts=tuple(getattr(costs, "components", ())),
+        quantization=error,
+        note=float_products(chosen, used),
     )
     names = {
         extracted.classes[number]: imported.names[term]
@@ -173,4 +187,5 @@ class _Clock:
 
     def seconds(self) -> Seconds:
         s = self._seconds
-        return Seconds(s["import"], s["saturate"], s["extract"], s["compile"])
+        stages = (s["import"], s["saturate"], s["extract"], s["compile"])
+        return Seconds(*stages, s.get("quantise", 0.0))

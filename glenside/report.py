@@ -12,6 +12,7 @@ from typing import Any
 
 from glenside.hw_targets.offload import accelerator_of, target_of
 from glenside.language import Term
+from glenside.quantization import QuantizationError
 
 CALLS = ("call", "blocked")
 """Operators that invoke a unit."""
@@ -25,6 +26,7 @@ class Seconds:
     saturate: float = 0.0
     extract: float = 0.0
     compile: float = 0.0
+    quantise: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,10 @@ class Report:
     output; None when it was not checked."""
     cost_parts: tuple[str, ...] = ()
     """What the parts of a cost are called, where the cost model names them."""
+    quantization: QuantizationError | None = None
+    """What quantising a float model cost, where that was asked for."""
+    note: str = ""
+    """A sentence on why a target could not be used, and what would help."""
 
     def checked(self, max_rel_error: float) -> Report:
         """The same report with the outcome of the check."""
@@ -101,6 +107,7 @@ class Report:
                 "saturate": self.seconds.saturate,
                 "extract": self.seconds.extract,
                 "compile": self.seconds.compile,
+                "quantise": self.seconds.quantise,
             },
             "cost": {"before": _plain(self.cost_before), "after": _plain(self.cost_after)},
             "max_rel_error": self.max_rel_error,
@@ -109,6 +116,8 @@ class Report:
             "extractor": self.extractor,
             "rules": {rule.name: rule.matches for rule in self.rules},
             "units": {u.unit: {"calls": u.calls, "cycles": u.cycles} for u in self.units},
+            "quantization": self.quantization and dataclasses.asdict(self.quantization),
+            "note": self.note,
         }
 
     @classmethod
@@ -116,7 +125,7 @@ class Report:
         """The report that :meth:`to_json` wrote."""
         fields = {f.name for f in dataclasses.fields(cls)}
         given = {name: value for name, value in data.items() if name in fields}
-        seconds = data["seconds"]
+        seconds, lost = data["seconds"], data.get("quantization")
         return cls(
             **given
             | {
@@ -125,12 +134,14 @@ class Report:
                     seconds["saturate"],
                     seconds["extract"],
                     seconds["compile"],
+                    seconds.get("quantise", 0.0),
                 ),
                 "cost_before": _parts(data["cost"]["before"]),
                 "cost_after": _parts(data["cost"]["after"]),
                 "cost_parts": tuple(data.get("cost_parts", ())),
                 "rules": tuple(RuleUse(*each) for each in data["rules"].items()),
                 "units": tuple(UnitUse(n, **each) for n, each in data.get("units", {}).items()),
+                "quantization": QuantizationError(**lost) if lost else None,
             }
         )
 
@@ -174,8 +185,13 @@ class Report:
             ("saturate", self.seconds.saturate),
             ("extract", self.seconds.extract),
             ("compile", self.seconds.compile),
+            *[("quantise", self.seconds.quantise)] * (self.quantization is not None),
         )
         yield "seconds", ", ".join(f"{name} {value:.2f}" for name, value in parts)
+        if self.quantization is not None:
+            yield "quantised", str(self.quantization)
+        if self.note:
+            yield "note", self.note
         if self.max_rel_error is None:
             yield "check", "not asked for"
             return
