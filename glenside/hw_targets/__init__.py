@@ -4,6 +4,7 @@ Importing this package registers the targets and units that ship with it.
 """
 
 from glenside.hw_targets import (
+    amx,
     cpu,
     flexasr,
     hlscnn,
@@ -18,6 +19,7 @@ from glenside.hw_targets.target import Target, find_target, register_target, tar
 __all__ = [
     "Accelerator",
     "Target",
+    "amx",
     "cpu",
     "find_target",
     "flexasr",
