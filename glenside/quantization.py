@@ -246,7 +246,7 @@ def _products(model: Model) -> dict[Term, tuple[_Side, _Side]]:
         pairs = term.children[0]
         if pairs.op != "cart_prod" or pairs.dtype != "float32" or not varies[pairs]:
             continue
-        if 0 < pairs.type.size and math.prod(pairs.item[1:]) <= DEEPEST:
+        if pairs.type.size > 0 and math.prod(pairs.item[1:]) <= DEEPEST:
             left, right = (_side(each, varies[each]) for each in pairs.children)
             found[term] = left, right
     return found
@@ -376,8 +376,11 @@ def _relative(got: Array, right: Array) -> float:
 def _scores(output: Array) -> bool:
     """Whether an output holds one number for each class: two axes, any others of length 1."""
     lengths = output.shape
-    return len(lengths) >= 2 and lengths[1] > 1 and math.prod(lengths[2:]) == 1 and (
-        output.dtype.kind == "f"
+    return (
+        len(lengths) >= 2
+        and lengths[1] > 1
+        and math.prod(lengths[2:]) == 1
+        and (output.dtype.kind == "f")
     )
 
 

@@ -24,7 +24,9 @@ IMAGES = np.random.default_rng(1).standard_normal((5, *SHAPE)).astype("float32")
 def by_hand(image, largest):
     """The small network with integers for its products, in NumPy."""
     graph = small_network().graph
-    w, bias, v, c = (np.frombuffer(t.raw_data, "float32").reshape(t.dims) for t in graph.initializer)
+    w, bias, v, c = (
+        np.frombuffer(t.raw_data, "float32").reshape(t.dims) for t in graph.initializer
+    )
 
     def codes(x, scale):
         return np.clip(np.rint(x / np.float32(scale)), -127, 127).astype("int64")
@@ -108,7 +110,9 @@ def test_percentiles_saturate_and_samples_may_come_in_any_form(tmp_path):
 
 def test_the_model_is_quantised_before_anything_else_and_for_any_target():
     program = glenside.optimize(small_network(), "cpu", quantize={"image": IMAGES})
-    dots = [t for t in topological_order(program.terms) if t.op == "compute" and t["function"] == "dot"]
+    dots = [
+        t for t in topological_order(program.terms) if t.op == "compute" and t["function"] == "dot"
+    ]
     assert {t.dtype for t in dots} == {"int32"}
     assert {t.children[0].dtype for t in dots} == {"int8"}
 

@@ -1,10 +1,10 @@
-"""Intel AMX: the matrix unit of a CPU, tiles of 16 rows by 64 bytes (Intel, "Architecture Instruction
-Set Extensions Programming Reference", chapter 3; throughput from the "Optimization Reference
-Manual").
+"""Intel AMX: the matrix unit of a CPU, tiles of 16 rows by 64 bytes (Intel, "Architecture
+Instruction Set Extensions Programming Reference", chapter 3; throughput from the "Optimization
+Reference Manual").
 
-One instruction adds the products of a 16 x 64 tile of bytes and a 64 x 16 one to 16 x 16 integers of
-32 bits. ``TDPBSSD`` takes both signed, ``TDPBUUD`` both unsigned, ``TDPBSUD`` and ``TDPBUSD`` one of
-each. Products of bytes are exact and sums wrap around; nothing saturates.
+One instruction adds the products of a 16 x 64 tile of bytes and a 64 x 16 one to 16 x 16 integers
+of 32 bits. ``TDPBSSD`` takes both signed, ``TDPBUUD`` both unsigned, ``TDPBSUD`` and ``TDPBUSD``
+one of each. Products of bytes are exact and sums wrap around; nothing saturates.
 """
 
 from __future__ import annotations

@@ -14,6 +14,9 @@ integers, ``(sx a) (sw b) = (sx sw) (a b)``, are exact in real numbers and bette
 would add up, but not the same bits.
 """
 
+# egglog reads the signatures; there are no bodies.
+# mypy: disable-error-code="empty-body"
+
 from __future__ import annotations
 
 import functools
@@ -361,7 +364,7 @@ def _operands() -> Iterator[RewriteOrRule]:
 
 @dataclass(frozen=True)
 class _Side:
-    """One operand of a product of ``g`` shared axes: ``int32(q)``, less ``z`` where there is one."""
+    """One operand of a product: ``int32(q)``, less ``int32(z)`` where there is a zero point."""
 
     name: str
     less: bool
@@ -396,7 +399,8 @@ def _beside(of: Vec[i64], other: Vec[i64], g: i64, left: bool) -> Vec[i64]:
 def _combined(a: Access, v: Vec[i64], b: Access, w: Vec[i64], rank: i64) -> Access:
     """``a * b`` of lengths v and w, each spread to where the other is longer."""
     shape = rank.range().map(lambda i: v[i].max(w[i]))
-    return _fold("mul", a.reshape(v, ints()).broadcast(shape), b.reshape(w, ints()).broadcast(shape), rank)
+    left, right = (each.reshape(of, ints()).broadcast(shape) for each, of in ((a, v), (b, w)))
+    return _fold("mul", left, right, rank)
 
 
 def _products() -> Any:
@@ -440,9 +444,7 @@ def _expanded(shift: bool, less: tuple[bool, bool]) -> Iterator[RewriteOrRule]:
         yield rule(*query).then(union(whole).with_(made))
 
 
-@rewrite_rule(
-    "products-of-signed", exact=False, analyses=lambda: makings(True), programs=_products
-)
+@rewrite_rule("products-of-signed", exact=False, analyses=lambda: makings(True), programs=_products)
 def products_of_signed() -> Iterator[RewriteOrRule]:
     """``dot((x - zx) × (w - zw)) -> dot(x × w) - zx sum(w - zw) - zw sum x``, x and w int8.
 
@@ -452,9 +454,7 @@ def products_of_signed() -> Iterator[RewriteOrRule]:
         yield from _expanded(True, less)
 
 
-@rewrite_rule(
-    "products-of-bytes", exact=False, analyses=lambda: makings(False), programs=_products
-)
+@rewrite_rule("products-of-bytes", exact=False, analyses=lambda: makings(False), programs=_products)
 def products_of_bytes() -> Iterator[RewriteOrRule]:
     """Likewise with operands as they are, signed or not, for units that multiply both."""
     for less in ((False, False), (True, False), (False, True), (True, True)):

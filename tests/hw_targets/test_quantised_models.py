@@ -10,6 +10,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import glenside
+from glenside.language import topological_order
 from tests.models import onnxruntime_answers
 
 NODE = helper.make_node
@@ -73,7 +74,9 @@ def products(operator: str, dtypes: str, zeros: tuple[int, int]) -> Any:
     inputs = {"x": integers(rng, first, *shape)}
     padding = {"pads": [1, 1, 1, 1]} if operator == "ConvInteger" else {}
     result = first if operator == "QLinearMatMul" else "int32"
-    return model([NODE(operator, names, ["y"], **padding)], inputs, ("y", result), constants), inputs
+    return model(
+        [NODE(operator, names, ["y"], **padding)], inputs, ("y", result), constants
+    ), inputs
 
 
 def dynamic() -> Any:
@@ -176,13 +179,8 @@ def test_what_dequantises_stays_in_the_program_and_costs_nothing_on_a_cpu() -> N
     program = glenside.optimize(proto, "cpu")
     (expected,) = onnxruntime_answers(proto, **inputs)
     assert np.abs(program(**inputs).astype("int64") - expected).max() <= 1
-    assert any(term.op == "tensor" and term.dtype == "int8" for term in _leaves(program.term))
-
-
-def _leaves(term: Any) -> list[Any]:
-    from glenside.language import topological_order
-
-    return topological_order([term])
+    order = topological_order(program.terms)
+    assert any(term.op == "tensor" and term.dtype == "int8" for term in order)
 
 
 def test_constants_that_shapes_need_are_known_when_dequantised() -> None:

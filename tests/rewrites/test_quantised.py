@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from glenside.errors import UnsoundRewrite
 from glenside.language import Term, builders, topological_order
 from glenside.language.shape import FLOATS
-from glenside.rewrites import quantised as quantised_rules
 from glenside.rewrites import RuleSet, StopReason, matches, saturate
+from glenside.rewrites import quantised as quantised_rules
 from glenside.rewrites.examples import quantised_products
 from glenside.rewrites.im2col import IM2COL
 from glenside.rewrites.layout import LAYOUT
@@ -82,9 +82,7 @@ def test_all_forms_are_equal_for_all_integers(kind: str, term: Term, seed: int) 
 def test_products_of_matrices_become_products_of_bytes(kind, dtypes, zeros) -> None:
     (first, second), shapes = dtypes, ((3, 5), (4, 5))
     left, right = (
-        builders.access(
-            quantised(name, shape, dtype, (shape[0], 1) if zero == "row" else zero), 1
-        )
+        builders.access(quantised(name, shape, dtype, (shape[0], 1) if zero == "row" else zero), 1)
         for name, shape, dtype, zero in zip("xw", shapes, dtypes, zeros, strict=True)
     )
     term = builders.compute("dot", builders.cart_prod(left, right))
@@ -148,7 +146,9 @@ def test_what_is_no_difference_of_bytes_is_left(left: Term, zero: object) -> Non
 
 def scaled(name: str, shape, scale) -> Term:
     real = builders.cast(quantised(name, shape, "uint8", ()), "float32")
-    return builders.access(builders.elementwise("mul", real, builders.tensor(f"{name}-s", scale)), 1)
+    return builders.access(
+        builders.elementwise("mul", real, builders.tensor(f"{name}-s", scale)), 1
+    )
 
 
 @pytest.mark.parametrize("depth", [5, DEEPEST, DEEPEST + 1])

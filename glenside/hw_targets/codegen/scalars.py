@@ -101,7 +101,8 @@ def _extreme(a: Expr, b: Expr, dtype: str, *, greater: bool) -> Expr:
     if dtype == "bool":
         return tirx.Or(a, b) if greater else tirx.And(a, b)
     if isinstance(b, tirx.FloatImm) and not math.isnan(b.value):
-        # As _relu: one vmaxps, and TVM, which expands names where it simplifies, meets a only twice.
+        # As _relu: one vmaxps. TVM expands names where it simplifies, so it counts that a stands
+        # here only twice.
         return tirx.Select(tirx.LE(a, b) if greater else tirx.GE(a, b), b, a)
     wins = tirx.GT(a, b) if greater else tirx.LT(a, b)
     if dtype in FLOATS:
