@@ -18,6 +18,9 @@ from glenside.hw_targets.accelerator import Accelerator, Sizes
 Array = np.ndarray[Any, Any]
 
 ROWS, BYTES, COLUMNS = 16, 64, 16
+CYCLES = 16
+"""Of one instruction behind others of its kind."""
+MULTIPLIERS = ROWS * BYTES * COLUMNS // CYCLES
 
 
 def tdpb(sizes: Sizes, a: Array, b: Array) -> Array:
@@ -44,7 +47,8 @@ def _instruction(kinds: str, batch: bool = False, **others: Any) -> Accelerator:
         operands={"a": f"(({b}M) (K)) {first}", "b": f"(({b}N) (K)) {second}"},
         computes=product,
         tile={**({"B": 1} if batch else {}), "M": ROWS, "K": BYTES, "N": COLUMNS},
-        cycles=f"16 * {'B * ' * batch}tiles(M, 16) * tiles(K, 64) * tiles(N, 16)",
+        cycles=f"{CYCLES} * {'B * ' * batch}tiles(M, 16) * tiles(K, 64) * tiles(N, 16)",
+        area=MULTIPLIERS,
         simulate=tdpb,
         target="amx",
         **others,

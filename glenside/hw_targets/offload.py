@@ -22,7 +22,7 @@ from glenside.hw_targets.target import (
     register_target,
 )
 from glenside.language import AccessType, Term
-from glenside.language.shape import FLOATS
+from glenside.language.shape import FLOATS, Shape
 
 if TYPE_CHECKING:
     from glenside.extraction.cost import CostModel
@@ -41,11 +41,14 @@ class OffloadTarget:
 
     :param units: names of the units.
     :param make_rules: the rewrites that find them and those that bring programs to their forms.
+    :param parameters: with which all calls begin, where that is what tells the hardware (the size
+        of an array).
     """
 
     name: str
     units: tuple[str, ...]
     make_rules: Callable[[], Sequence[RuleSet]] = field(repr=False)
+    parameters: Shape | None = None
 
     def rules(self) -> Sequence[RuleSet]:
         """The rewrites that are explored."""
