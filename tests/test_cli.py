@@ -52,7 +52,7 @@ def test_optimize_prints_one_json_object(model):
     assert report["host_ops"] == {}
     assert report["stop_reason"] == "saturated"
     assert report["max_rel_error"] < 1e-4
-    assert report["seconds"].keys() == {"import", "saturate", "extract", "compile"}
+    assert report["seconds"].keys() == {"import", "saturate", "extract", "compile", "quantise"}
     assert report["cost"]["after"] < report["cost"]["before"]
     for count in ("iterations", "nodes", "classes"):
         assert report[count] > 0

@@ -2,7 +2,7 @@
 
 A quantised value comes as ``int32(q) - int32(z)``, q of 8 bits and z its zero point, moved about
 (padded, cut into windows, regrouped) before it meets the other operand. What it is made of is an
-analysis: :data:`narrow`, :data:`centred` and :data:`scaled` say it of every class, and follow it
+analysis: :data:`NARROW`, :data:`centred` and :data:`scaled` say it of every class, and follow it
 through data movement. Products of such values are then products of the 8-bit integers themselves
 and sums over single operands::
 
@@ -53,9 +53,19 @@ DEEPEST = (2**31 - 1) // 255**2
 """Products of differences of 8-bit integers that int32 holds the sum of, whatever they are."""
 
 
-@function(merge=lambda old, _: old, egg_fn="narrow")
-def narrow(x: Access) -> Access:
-    """``q`` of 8 bits where ``x = int32(q)``."""
+@function(merge=lambda old, _: old, egg_fn="narrow_signed")
+def narrow_signed(x: Access) -> Access:
+    """``q`` of int8 where ``x = int32(q)``."""
+
+
+@function(merge=lambda old, _: old, egg_fn="narrow_unsigned")
+def narrow_unsigned(x: Access) -> Access:
+    """``q`` of uint8 where ``x = int32(q)``."""
+
+
+NARROW = {SIGNED: narrow_signed, UNSIGNED: narrow_unsigned}
+# Two functions rather than one and a dtype: a query that asks for the dtype of two operands tries
+# all pairs of operands that have it.
 
 
 @function(merge=lambda old, _: old, egg_fn="centred")
@@ -70,6 +80,14 @@ def centred(x: Access) -> Vec[Access]:
 def scaled(x: Access) -> Vec[Access]:
     """``(a, s)`` where ``x = float32(a) * s``, a being int32 and s as z of :func:`centred`."""
 
+
+# One making is kept of each class, so that the analysis ends; queries read it from these, since
+# what they take out of a list is compared late.
+centred_as = relation("centred_as", Access, Access, Access, egg_fn="centred_as")
+"""x, q and z of :func:`centred`."""
+
+scaled_as = relation("scaled_as", Access, Access, Access, egg_fn="scaled_as")
+"""x, a and s of :func:`scaled`."""
 
 small = relation("small", Access, egg_fn="small")
 """Of magnitude 255 at most: what is narrow or centred."""
@@ -198,10 +216,17 @@ def _origins(shift: bool) -> Iterator[RewriteOrRule]:
     n = var("n", i64)
     s, t, v = vars_("s t v", Vec[i64])
     value = var("value", String)
+    found = var("found", Vec[Access])
+    for fact, read in ((centred, centred_as), (scaled, scaled_as)):
+        yield rule(eq(found).to(fact(a)), eq(q).to(found[0]), eq(z).to(found[1])).then(
+            read(a, q, z)
+        )
     for dtype in (SIGNED, UNSIGNED):
         turned = shift and dtype == UNSIGNED
         cast = eq(whole).to(q.cast(WIDE)), eq(q.dtype).to(String(dtype))
-        yield rule(*cast, name=f"narrow: {dtype}").then(set_(narrow(whole)).to(q), small(whole))
+        yield rule(*cast, name=f"narrow: {dtype}").then(
+            set_(NARROW[dtype](whole)).to(q), small(whole)
+        )
         if turned:
             yield rule(
                 *cast,
@@ -217,10 +242,8 @@ def _origins(shift: bool) -> Iterator[RewriteOrRule]:
         # Less a zero point that is spread over the axes along which it has length 1.
         yield rule(
             eq(whole).to(_fold("sub", a, b.broadcast(v), n)),
-            eq(q).to(narrow(a)),
-            eq(q.dtype).to(String(dtype)),
-            eq(z).to(narrow(b)),
-            eq(z.dtype).to(String(dtype)),
+            eq(q).to(NARROW[dtype](a)),
+            eq(z).to(NARROW[dtype](b)),
             eq(s).to(lengths(q)),
             eq(t).to(lengths(z)),
             name=f"centred: {dtype}",
@@ -248,14 +271,17 @@ def _origins(shift: bool) -> Iterator[RewriteOrRule]:
 
 def _through_moves() -> Iterator[RewriteOrRule]:
     x, q, v, whole = vars_("x q v whole", Access)
-    found = var("found", Vec[Access])
     for move in _moves(x):
         at = eq(whole).to(move.moved(x)), eq(OUTER).to(whole.outer), eq(ITEM).to(whole.item)
         zero = [eq(var("fill", String)).to(String("zero"))] if move.name == _PAD else []
-        yield rule(*at, *zero, eq(q).to(narrow(x)), name=f"narrow: {move.name}").then(
-            set_(narrow(whole)).to(move.moved(q)), small(whole)
-        )
-        for fact, name in ((centred, "centred"), (scaled, "scaled")):
+        for dtype, narrow in NARROW.items():
+            yield rule(
+                *at, *zero, eq(q).to(narrow(x)), name=f"narrow: {move.name} of {dtype}"
+            ).then(set_(narrow(whole)).to(move.moved(q)), small(whole))
+        for fact, read, name in (
+            (centred, centred_as, "centred"),
+            (scaled, scaled_as, "scaled"),
+        ):
             if fact is centred and move.name == _PAD:
                 continue
             for number, (beside, facts) in enumerate(move.beside):
@@ -263,9 +289,7 @@ def _through_moves() -> Iterator[RewriteOrRule]:
                 yield rule(
                     *at,
                     *zero,
-                    eq(found).to(fact(x)),
-                    eq(q).to(found[0]),
-                    eq(v).to(found[1]),
+                    read(x, q, v),
                     *facts(v),
                     name=f"{name}: {move.name} {number}",
                 ).then(set_(fact(whole)).to(Vec(move.moved(q), beside(v))), *grown)
@@ -273,27 +297,24 @@ def _through_moves() -> Iterator[RewriteOrRule]:
 
 def _through_padding() -> Iterator[RewriteOrRule]:
     """The padding stands for zero, so it holds the zero point."""
-    x, z, whole = vars_("x z whole", Access)
-    a, before, after, inside = vars_("a before after inside", i64)
+    x, q, z, whole = vars_("x q z whole", Access)
+    a, before, after, inside, n = vars_("a before after inside n", i64)
     s = var("s", Vec[i64])
-    found = var("found", Vec[Access])
-    n = var("n", i64)
-    for dtype in (SIGNED, UNSIGNED):
-        yield rule(
-            eq(whole).to(x.pad("zero", a, before, after, inside)),
-            eq(found).to(centred(x)),
-            eq(z).to(found[1]),
-            eq(z.dtype).to(String(dtype)),
-            eq(lengths(z)[a]).to(i64(1)),
-            eq(s).to(lengths(whole)),
-            eq(n).to(whole.outer.length()),
-            name=f"centred: padded {dtype}",
-        ).then(
-            set_(centred(whole)).to(
-                Vec(_fold("add", whole, z.cast(WIDE).broadcast(s), n).cast(dtype), z)
-            ),
-            small(whole),
-        )
+    dtype = var("dtype", String)
+    yield rule(
+        eq(whole).to(x.pad("zero", a, before, after, inside)),
+        centred_as(x, q, z),
+        eq(dtype).to(z.dtype),
+        eq(lengths(z)[a]).to(i64(1)),
+        eq(s).to(lengths(whole)),
+        eq(n).to(whole.outer.length()),
+        name="centred: padded",
+    ).then(
+        set_(centred(whole)).to(
+            Vec(_fold("add", whole, z.cast(WIDE).broadcast(s), n).cast(dtype), z)
+        ),
+        small(whole),
+    )
 
 
 # Operands of products, as matrices or batches of them. What a rule asks of one is gathered in one
@@ -325,7 +346,6 @@ def _operands() -> Iterator[RewriteOrRule]:
     g = var("g", i64)
     s, t, v = vars_("s t v", Vec[i64])
     dtype = var("dtype", String)
-    found = var("found", Vec[Access])
     for side, product_of in (("left", x.cart_prod(y, g)), ("right", y.cart_prod(x, g))):
         matrix = (
             product_of,
@@ -333,26 +353,22 @@ def _operands() -> Iterator[RewriteOrRule]:
             eq(t).to(x.item),
             eq(excess_axes(s, t, g)).to(i64(0)),
         )
-        yield rule(
-            *matrix, eq(q).to(narrow(x)), eq(dtype).to(q.dtype), name=f"operand: plain, {side}"
-        ).then(plain_operand(x, q, dtype, s))
-        parts = (
-            eq(q).to(found[0]),
-            eq(z).to(found[1]),
-            eq(product(z.item)).to(i64(1)),
-            eq(v).to(z.outer),
-        )
+        for name, narrow in NARROW.items():
+            yield rule(*matrix, eq(q).to(narrow(x)), name=f"operand: {name}, {side}").then(
+                plain_operand(x, q, String(name), s)
+            )
+        one_an_item = eq(product(z.item)).to(i64(1)), eq(v).to(z.outer)
         yield rule(
             *matrix,
-            eq(found).to(centred(x)),
-            *parts,
+            centred_as(x, q, z),
+            *one_an_item,
             eq(dtype).to(q.dtype),
             name=f"operand: centred, {side}",
         ).then(centred_operand(x, q, dtype, s, z, v))
         yield rule(
             *matrix,
-            eq(found).to(scaled(x)),
-            *parts,
+            scaled_as(x, q, z),
+            *one_an_item,
             small(q),
             t[0] <= DEEPEST,
             name=f"operand: scaled, {side}",
