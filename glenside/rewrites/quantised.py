@@ -208,13 +208,19 @@ def makings(shift: bool) -> tuple[RewriteOrRule, ...]:
 
     :param shift: unsigned integers become signed ones.
     """
-    return (*_origins(shift), *_through_moves(), *_through_padding(), *_operands())
+    return (*_common(), *_unsigned(shift))
 
 
-def _origins(shift: bool) -> Iterator[RewriteOrRule]:
+@functools.cache
+def _common() -> tuple[RewriteOrRule, ...]:
+    """What does not depend on it: rules of both kinds of units may stand in one e-graph."""
+    return (*_origins(), *_through_moves(), *_through_padding(), *_operands())
+
+
+def _origins() -> Iterator[RewriteOrRule]:
     q, z, a, b, whole = vars_("q z a b whole", Access)
     n = var("n", i64)
-    s, t, v = vars_("s t v", Vec[i64])
+    t, v = vars_("t v", Vec[i64])
     value = var("value", String)
     found = var("found", Vec[Access])
     for fact, read in ((centred, centred_as), (scaled, scaled_as)):
@@ -222,40 +228,10 @@ def _origins(shift: bool) -> Iterator[RewriteOrRule]:
             read(a, q, z)
         )
     for dtype in (SIGNED, UNSIGNED):
-        turned = shift and dtype == UNSIGNED
-        cast = eq(whole).to(q.cast(WIDE)), eq(q.dtype).to(String(dtype))
-        yield rule(*cast, name=f"narrow: {dtype}").then(
-            set_(NARROW[dtype](whole)).to(q), small(whole)
-        )
-        if turned:
-            yield rule(
-                *cast,
-                eq(s).to(lengths(q)),
-                eq(v).to(_ones(s)),
-                eq(n).to(q.outer.length()),
-                name="centred: unsigned",
-            ).then(
-                set_(centred(whole)).to(
-                    Vec(_shifted(q, s, n), Access.constant(str(-SHIFT), v, SIGNED).access(n))
-                )
-            )
-        # Less a zero point that is spread over the axes along which it has length 1.
         yield rule(
-            eq(whole).to(_fold("sub", a, b.broadcast(v), n)),
-            eq(q).to(NARROW[dtype](a)),
-            eq(z).to(NARROW[dtype](b)),
-            eq(s).to(lengths(q)),
-            eq(t).to(lengths(z)),
-            name=f"centred: {dtype}",
-        ).then(
-            set_(centred(whole)).to(
-                Vec(
-                    _shifted(q, s, n) if turned else q.access(n),
-                    _shifted(z, t, n) if turned else z.access(n),
-                )
-            ),
-            small(whole),
-        )
+            eq(whole).to(q.cast(WIDE)), eq(q.dtype).to(String(dtype)), name=f"narrow: {dtype}"
+        ).then(set_(NARROW[dtype](whole)).to(q), small(whole))
+    yield _less_zero(SIGNED, "as they are")
     for factor, one, kind in (
         (b.broadcast(v), b, "spread"),
         (Access.constant(value, v, "float32"), Access.constant(value, t, "float32"), "number"),
@@ -267,6 +243,43 @@ def _origins(shift: bool) -> Iterator[RewriteOrRule]:
             eq(t).to(_ones(v)),
             name=f"scaled: {kind}",
         ).then(set_(scaled(whole)).to(Vec(a.access(n), one.access(n))))
+
+
+def _less_zero(dtype: str, how: str, shift: bool = False) -> RewriteOrRule:
+    """Less a zero point that is spread over the axes along which it has length 1."""
+    q, z, a, b, whole = vars_("q z a b whole", Access)
+    n = var("n", i64)
+    s, t, v = vars_("s t v", Vec[i64])
+    parts = q.access(n), z.access(n)
+    if shift:
+        parts = _shifted(q, s, n), _shifted(z, t, n)
+    return rule(
+        eq(whole).to(_fold("sub", a, b.broadcast(v), n)),
+        eq(q).to(NARROW[dtype](a)),
+        eq(z).to(NARROW[dtype](b)),
+        eq(s).to(lengths(q)),
+        eq(t).to(lengths(z)),
+        name=f"centred: {dtype} {how}",
+    ).then(set_(centred(whole)).to(Vec(*parts)), small(whole))
+
+
+def _unsigned(shift: bool) -> Iterator[RewriteOrRule]:
+    if not shift:
+        yield _less_zero(UNSIGNED, "as they are")
+        return
+    yield _less_zero(UNSIGNED, "as signed", shift=True)
+    q, whole = vars_("q whole", Access)
+    n = var("n", i64)
+    s, v = vars_("s v", Vec[i64])
+    less = Access.constant(str(-SHIFT), v, SIGNED).access(n)
+    yield rule(
+        eq(whole).to(q.cast(WIDE)),
+        eq(q.dtype).to(String(UNSIGNED)),
+        eq(s).to(lengths(q)),
+        eq(v).to(_ones(s)),
+        eq(n).to(q.outer.length()),
+        name="centred: no zero point, as signed",
+    ).then(set_(centred(whole)).to(Vec(_shifted(q, s, n), less)))
 
 
 def _through_moves() -> Iterator[RewriteOrRule]:

@@ -116,6 +116,13 @@ def test_integer_operators_give_the_bits_of_onnxruntime(name: str, target: str) 
     np.testing.assert_array_equal(program(**inputs), expected)
 
 
+def test_units_of_signed_and_of_all_bytes_are_used_together() -> None:
+    proto, inputs = INTEGER["QLinearConv, unsigned, a scale a row"]
+    program = glenside.optimize(proto, "vta:int8+amx")
+    assert sum(program.report.offloads.values()) == 1
+    np.testing.assert_array_equal(program(**inputs), onnxruntime_answers(proto, **inputs)[0])
+
+
 def with_scales(operator: str, groups: int = 1) -> tuple[Any, Arrays, Arrays]:
     """DequantizeLinear around an operator of floats; weights have a scale for each output."""
     rng = np.random.default_rng(1)

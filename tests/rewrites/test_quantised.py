@@ -31,7 +31,7 @@ from glenside.rewrites.soundness import check_fires, check_program
 from glenside.rewrites.vocabulary import Access
 
 FEW = settings(max_examples=25)
-BOTH = {"signed": SIGNED_PRODUCTS, "bytes": BYTE_PRODUCTS}
+BOTH = {"signed": [SIGNED_PRODUCTS], "bytes": [BYTE_PRODUCTS]}
 
 
 def extremes(roots: list[Term], seed: int = 0) -> dict[str, np.ndarray]:
@@ -67,11 +67,12 @@ def test_each_rule_is_sound_and_fires(rules) -> None:
     check_fires(rules(), examples=30)
 
 
-@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("kind", [*BOTH, "together"])
 @FEW
 @given(quantised_products(), st.integers(0, 99))
 def test_all_forms_are_equal_for_all_integers(kind: str, term: Term, seed: int) -> None:
-    rules = [BOTH[kind], IM2COL, MATRICES, LAYOUT]
+    own = BOTH.get(kind, [SIGNED_PRODUCTS, BYTE_PRODUCTS])
+    rules = [*own, IM2COL, MATRICES, LAYOUT]
     result = check_program([term], rules, extremes([term], seed), iter_limit=10, node_limit=5_000)
     assert result.stop_reason is StopReason.SATURATED
 
@@ -86,7 +87,7 @@ def test_products_of_matrices_become_products_of_bytes(kind, dtypes, zeros) -> N
         for name, shape, dtype, zero in zip("xw", shapes, dtypes, zeros, strict=True)
     )
     term = builders.compute("dot", builders.cart_prod(left, right))
-    result = check_program([term], [BOTH[kind], LAYOUT], extremes([term]))
+    result = check_program([term], [*BOTH[kind], LAYOUT], extremes([term]))
     assert result.stop_reason is StopReason.SATURATED
     products = {
         tuple(result.egraph.types[bound[name]].dtype for name in ("?a", "?b"))
@@ -169,7 +170,13 @@ BROKEN = {
 def test_wrong_corrections_are_found_out(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantised_rules, *BROKEN[how])
     cases = tuple(quantised_rules._expanded(True, (True, True)))
-    analyses = quantised_rules.makings.__wrapped__(True)
+    common = (
+        *quantised_rules._origins(),
+        *quantised_rules._through_moves(),
+        *quantised_rules._through_padding(),
+        *quantised_rules._operands(),
+    )
+    analyses = (*common, *quantised_rules._unsigned(shift=True))
     mutant = replace(products_of_signed(), name="broken", cases=cases, analyses=analyses)
     left, right = (builders.access(quantised(name, (2, 3), "uint8"), 1) for name in "xw")
     term = builders.compute("dot", builders.cart_prod(left, right))
