@@ -15,6 +15,7 @@ from glenside.hw_targets import (
     vta,
 )
 from glenside.hw_targets.accelerator import Accelerator
+from glenside.hw_targets.expansion import expand
 from glenside.hw_targets.target import Target, find_target, register_target, targets
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Target",
     "amx",
     "cpu",
+    "expand",
     "find_target",
     "flexasr",
     "hlscnn",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from glenside.rewrites.query import contains, matches
     from glenside.rewrites.ruleset import Rule, RuleSet, rewrite_rule, rule_named
     from glenside.rewrites.saturation import Iteration, Saturation, StopReason, saturate
+    from glenside.rewrites.tiling import tile_to
 
 __all__ = [
     "EGraph",
@@ -31,6 +32,7 @@ __all__ = [
     "rewrite_rule",
     "rule_named",
     "saturate",
+    "tile_to",
 ]
 
 _HOMES = {
@@ -39,6 +41,7 @@ _HOMES = {
     "query": ("contains", "matches"),
     "ruleset": ("Rule", "RuleSet", "rewrite_rule", "rule_named"),
     "saturation": ("Iteration", "Saturation", "StopReason", "saturate"),
+    "tiling": ("tile_to",),
 }
 
 
