@@ -10,6 +10,7 @@ from glenside.explore_hardware import explore_hardware
 from glenside.hw_targets import Accelerator, targets
 from glenside.optimize import optimize
 from glenside.program import Program, load
+from glenside.quantization import Quantization
 from glenside.report import Report
 
 __version__ = "0.1.0"
@@ -18,6 +19,7 @@ __all__ = [
     "Accelerator",
     "GlensideError",
     "Program",
+    "Quantization",
     "Report",
     "errors",
     "explore_hardware",

@@ -27,6 +27,7 @@ from glenside.hw_targets.target import Progress as Listener
 from glenside.language import AccessType, random_inputs
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
 from glenside.program import Program
+from glenside.quantization import Quantization
 
 if TYPE_CHECKING:
     from glenside.rewrites.ruleset import RuleSet
@@ -109,6 +110,17 @@ def optimize(
     extractor: Annotated[
         str, typer.Option(metavar="NAME", help="best, bottom-up, greedy-dag or ilp.")
     ] = "best",
+    quantize: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SAMPLES.npz",
+            help="Quantise a float model to int8 first, calibrated with these inputs by name.",
+        ),
+    ] = None,
+    percentile: Annotated[
+        float,
+        typer.Option(min=0, max=100, help="Of the magnitudes in a sample that --quantize keeps."),
+    ] = 100.0,
     ilp_limit: Annotated[
         float | None,
         typer.Option(min=0, help="Most seconds of the ilp extractor, as its solver counts them."),
@@ -133,6 +145,7 @@ def optimize(
             time_limit=time_limit,
             cost_model=cost_model,
             extractor=extractor,
+            quantize=Quantization(_read_npz(quantize), percentile) if quantize else None,
             ilp_limit=ilp_limit,
             check=check,
             egraph=egraph,

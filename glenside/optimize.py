@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside import check as checking
+from glenside import quantization
 from glenside.errors import InputError
 from glenside.frontends import load_model
+from glenside.hw_targets.offload import float_products
 from glenside.hw_targets.target import Progress, Target, find_target
 from glenside.interrupt import between_steps
 from glenside.language import Model, topological_order
@@ -47,6 +49,7 @@ def optimize(
     extractor: str = "best",
     ilp_limit: float | None = None,
     rules: Sequence[RuleSet] | None = None,
+    quantize: object = None,
     check: bool = True,
     egraph: str | Path | None = None,
     progress: Progress | None = None,
@@ -67,6 +70,9 @@ def optimize(
     :param ilp_limit: budget of ``"ilp"`` in the solver's deterministic seconds, which are of the
         order of seconds and make the same input give the same program everywhere.
     :param rules: rule sets in place of the target's.
+    :param quantize: quantise the products of a float model first: a :class:`Quantization`, or the
+        samples to calibrate with, as it takes them (an ``.npz`` of them too). The check then
+        compares with the quantised model, and the report says what quantising cost.
     :param check: compare with the NumPy interpreter on random inputs.
     :param egraph: a file that the explored e-graph is written to, as egraph-serialize's JSON.
     :param progress: called with (stage, steps done, steps in all).
@@ -90,6 +96,12 @@ def optimize(
 
     with clock.stage("import") as step:
         imported = load_model(model, shapes=shapes, params=params, progress=step)
+    error = None
+    if quantize is not None:
+        with clock.stage("quantise") as step:
+            imported, error = quantization.quantize(
+                imported, quantization.as_quantization(quantize), step
+            )
     with failure.caught("saturate", clock.raised), clock.stage("saturate") as step:
         explored = saturate(
             imported.roots,
@@ -150,6 +162,8 @@ def optimize(
         left=accounted.left,
         untried=explored.untried,
         failure=failure.reason,
+        quantization=error,
+        note=float_products(chosen, used),
     )
     names = {
         extracted.classes[number]: imported.names[term]
@@ -216,4 +230,5 @@ class _Clock:
 
     def seconds(self) -> Seconds:
         s = self._seconds
-        return Seconds(s["import"], s["saturate"], s["extract"], s["compile"], s["explain"])
+        stages = (s["import"], s["saturate"], s["extract"], s["compile"], s["explain"])
+        return Seconds(*stages, s.get("quantise", 0.0))

@@ -15,6 +15,7 @@ from glenside.hw_targets.expansion import tile_calls
 from glenside.hw_targets.offload import accelerator_of, target_of
 from glenside.hw_targets.timing import term_cycles
 from glenside.language import Term
+from glenside.quantization import QuantizationError
 
 CALLS = ("call", "blocked")
 """Operators that invoke a unit."""
@@ -30,6 +31,7 @@ class Seconds:
     compile: float = 0.0
     explain: float = 0.0
     """Exact matching, and finding out why layers stayed on the host."""
+    quantise: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,10 @@ class Report:
     the target has no units."""
     left: tuple[Left, ...] = ()
     """Layers that stayed on the host though a unit of the target computes the like, and why."""
+    quantization: QuantizationError | None = None
+    """What quantising a float model cost, where that was asked for."""
+    note: str = ""
+    """A sentence on why a target could not be used, and what would help."""
     optimal: bool = False
     """Whether a solver proved that no program in the explored e-graph costs less."""
     untried: tuple[str, ...] = ()
@@ -123,6 +129,7 @@ class Report:
                 "extract": self.seconds.extract,
                 "compile": self.seconds.compile,
                 "explain": self.seconds.explain,
+                "quantise": self.seconds.quantise,
             },
             "cost": {"before": _plain(self.cost_before), "after": _plain(self.cost_after)},
             "max_rel_error": self.max_rel_error,
@@ -138,6 +145,8 @@ class Report:
             },
             "exact": self.exact,
             "left": [dataclasses.asdict(each) for each in self.left],
+            "quantization": self.quantization and dataclasses.asdict(self.quantization),
+            "note": self.note,
         }
 
     @classmethod
@@ -145,7 +154,7 @@ class Report:
         """The report that :meth:`to_json` wrote."""
         fields = {f.name for f in dataclasses.fields(cls)}
         given = {name: value for name, value in data.items() if name in fields}
-        seconds = data["seconds"]
+        seconds, lost = data["seconds"], data.get("quantization")
         return cls(
             **given
             | {
@@ -155,6 +164,7 @@ class Report:
                     seconds["extract"],
                     seconds["compile"],
                     seconds.get("explain", 0.0),
+                    seconds.get("quantise", 0.0),
                 ),
                 "cost_before": _parts(data["cost"]["before"]),
                 "cost_after": _parts(data["cost"]["after"]),
@@ -163,6 +173,7 @@ class Report:
                 "rules": tuple(RuleUse(*each) for each in data["rules"].items()),
                 "units": tuple(UnitUse(n, **each) for n, each in data.get("units", {}).items()),
                 "left": tuple(Left(**each) for each in data.get("left", ())),
+                "quantization": QuantizationError(**lost) if lost else None,
             }
         )
 
@@ -216,8 +227,13 @@ class Report:
             ("extract", self.seconds.extract),
             ("compile", self.seconds.compile),
             ("explain", self.seconds.explain),
+            *[("quantise", self.seconds.quantise)] * (self.quantization is not None),
         )
         yield "seconds", ", ".join(f"{name} {value:.2f}" for name, value in parts)
+        if self.quantization is not None:
+            yield "quantised", str(self.quantization)
+        if self.note:
+            yield "note", self.note
         if self.max_rel_error is None:
             yield "check", "not asked for"
             return

@@ -27,7 +27,14 @@ from glenside.frontends.onnx.node import (
 )
 from glenside.frontends.onnx.tensors import NARROW, WIDENING, dense, to_array
 from glenside.frontends.refusal import Refused
-from glenside.language import AccessType, Model, Term, builders, topological_order
+from glenside.language import (
+    TRANSFORMERS,
+    AccessType,
+    Model,
+    Term,
+    builders,
+    topological_order,
+)
 from glenside.language.shape import DTYPES
 
 Array = np.ndarray[Any, Any]
@@ -164,6 +171,7 @@ class Importer:
         self._suffixes: dict[str, int] = {}
         self._narrow: dict[Term, str] = {}
         self._varying: dict[Term, bool] = {}
+        self._dequantised: set[Term] = set()
         self._counts: dict[str, int] = {}
         self._refused: list[Unsupported] = []
         self._needed: set[str] = set()
@@ -242,6 +250,8 @@ class Importer:
 
     def known(self, term: Term) -> Array | None:
         """The array of a term whose value is known while importing."""
+        if term in self._dequantised and not self._varies(term):
+            return self._folding.value(term, self._arrays)
         if term.op == "tensor":
             return self._arrays.get(term["name"])
         if term.op == "constant":
@@ -296,6 +306,8 @@ class Importer:
                 self._refused.append(_unsupported(proto, self.opsets, str(problem)))
                 self._needed |= getattr(problem, "inputs", frozenset())
                 results = [MISSING] * len(proto.output)
+        if proto.op_type == "DequantizeLinear":
+            self._dequantised.update(each for each in results if isinstance(each, Term))
         try:
             settled = [
                 self._settle(name, result) if name else None
@@ -435,10 +447,19 @@ class Importer:
 
     def fold(self, name: str, term: Term) -> Term:
         """``term`` as a parameter called ``name`` where it is constant and small enough."""
-        if not term.children or self._varies(term):
+        if not term.children or self._varies(term) or self._is_dequantised(term):
             return term
         folded = self._folding.fold(name, term, self._arrays)
         return term if folded is None else self.parameter(name, folded)
+
+    def _is_dequantised(self, term: Term) -> bool:
+        """Whether a term is what a DequantizeLinear gives, moved about: units take the integers
+        below it, and compilers fold what is constant."""
+        while term not in self._dequantised:
+            if term.op not in TRANSFORMERS or len(term.children) != 1:
+                return False
+            (term,) = term.children
+        return True
 
     def _varies(self, term: Term) -> bool:
         """Whether a term depends on what the program is run on, or on a host operator."""
