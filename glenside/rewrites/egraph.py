@@ -7,7 +7,7 @@ step is one call; between two of them Python decides whether to go on, and Ctrl-
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from egglog import bindings
@@ -22,7 +22,8 @@ from glenside.rewrites.program import ACCESS, OPERANDS, program_for
 from glenside.rewrites.ruleset import Rule
 
 _SPAN = bindings.RustSpan("glenside", 0, 0)
-_CONSTRUCTORS = frozenset(map(constructor, OPERATORS.values()))
+_OPERATOR = {constructor(operator): name for name, operator in OPERATORS.items()}
+"""Operators by what egglog calls their nodes."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class Step:
 
     matches: int
     changed: bool
+    reports: tuple[Any, ...] = field(default=(), compare=False, repr=False)
+    """egglog's own run reports: of the rule, then of inferring types."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,8 @@ class EGraph:
         """
         step = self._run(f"(run {self._program.rulesets[rule]})", rule.described)
         if step.changed:
-            self._infer_types(rule.described)
+            inferred = self._infer_types(rule.described)
+            return replace(step, reports=step.reports + inferred.reports)
         return step
 
     def watch(self, nodes: Sequence[Watched]) -> None:
@@ -112,8 +116,8 @@ class EGraph:
             del self._unseen[position]
         return found
 
-    def _infer_types(self, after: str) -> None:
-        self._run(f"(saturate (run {self._program.types}))", after)
+    def _infer_types(self, after: str) -> Step:
+        return self._run(f"(saturate (run {self._program.types}))", after)
 
     def _run(self, schedule: str, rule: str) -> Step:
         try:
@@ -125,14 +129,22 @@ class EGraph:
                 ) from problem
             raise GlensideError(f"rule {rule} failed in egglog: {problem}") from problem
         report = output.report
-        return Step(sum(report.num_matches_per_rule.values()), report.updated)
+        return Step(sum(report.num_matches_per_rule.values()), report.updated, (report,))
 
     def size(self) -> tuple[int, int]:
         """Numbers of e-nodes and of e-classes."""
-        output: Any = self._egg.run_program(bindings.PrintSize(_SPAN, None))[0]
-        sizes = dict(output.sizes)
-        nodes = sum(count for name, count in sizes.items() if name in _CONSTRUCTORS)
+        sizes = self._sizes()
+        nodes = sum(count for name, count in sizes.items() if name in _OPERATOR)
         return nodes, sizes["Access.dtype"]
+
+    def operators(self) -> dict[str, int]:
+        """Numbers of e-nodes of each operator, in the order of the language."""
+        sizes = self._sizes()
+        return {op: sizes[name] for name, op in _OPERATOR.items() if sizes.get(name)}
+
+    def _sizes(self) -> dict[str, int]:
+        output: Any = self._egg.run_program(bindings.PrintSize(_SPAN, None))[0]
+        return dict(output.sizes)
 
     def freeze(self) -> FrozenEGraph:
         """What can be reached from the roots, as plain data.

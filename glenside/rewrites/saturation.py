@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import enum
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from glenside.errors import UnsoundRewrite
 from glenside.language.term import Term
-from glenside.rewrites.egraph import EGraph, Watched
+from glenside.rewrites.egraph import EGraph, Step, Watched
 from glenside.rewrites.frozen import FrozenEGraph
 from glenside.rewrites.ruleset import Rule, RuleSet
 
@@ -81,11 +81,6 @@ class Saturation:
     """How it grew: applied again in this order, the rules give the same e-graph."""
 
 
-class _Stop(Exception):
-    def __init__(self, reason: StopReason) -> None:
-        self.reason = reason
-
-
 def saturate(
     roots: Sequence[Term],
     rules: Sequence[RuleSet],
@@ -108,103 +103,143 @@ def saturate(
     :param progress: called after each pass with (passes done, passes allowed).
     :raises UnsoundRewrite: a rule equated what has different types, or made an ill-typed term.
     """
-    run = _Run(rules, node_limit, iter_limit, time_limit, progress)
+    run = Stepper(
+        rules,
+        node_limit=node_limit,
+        iter_limit=iter_limit,
+        time_limit=time_limit,
+        progress=progress,
+    )
     started = time.perf_counter()
     egraph = EGraph([rule for each in rules for rule in each])
     egraph.load(roots)
     loaded = time.perf_counter()
-    reason = run.all_stages(egraph)
+    for _ in run.passes(egraph):
+        pass
+    assert run.stop_reason is not None
     nodes, classes = egraph.size()
     grown = time.perf_counter()
     try:
         frozen, term_classes = egraph.freeze_with_terms()
     except UnsoundRewrite as problem:
-        raise _blame(roots, [step.rule for step in run.steps], problem) from None
+        raise _blame(roots, [step.rule for step in run.applied], problem) from None
     seconds = Seconds(loaded - started, grown - loaded, time.perf_counter() - grown)
     egraph.close()  # Not after an error: it would be reused.
     return Saturation(
         frozen,
-        reason,
+        run.stop_reason,
         tuple(run.iterations),
         nodes,
         classes,
         run.matches,
         term_classes,
         seconds,
-        tuple(run.steps),
+        tuple(run.applied),
     )
 
 
-class _Run:
+@dataclass(frozen=True)
+class RuleStep:
+    """One rule applied once, wherever it matched.
+
+    ``iteration`` counts passes from 1 up; the pass belongs to ``stage``. ``seconds`` is what the
+    step took with the types inferred after it.
+    """
+
+    iteration: int
+    stage: int
+    rule: Rule
+    step: Step
+    seconds: float
+
+
+class Stepper:
+    """Grows an e-graph rule by rule within limits: see :func:`saturate`, which runs it to the end.
+
+    :ivar stop_reason: why it ended; None while it can go on.
+    :ivar iterations: passes that are complete, or that a limit ended.
+    :ivar matches: how often each rule matched so far.
+    :ivar applied: every step that changed something.
+    """
+
     def __init__(
         self,
         rules: Sequence[RuleSet],
+        *,
         node_limit: int,
         iter_limit: int,
         time_limit: float | None,
-        progress: Progress | None,
+        progress: Progress | None = None,
     ) -> None:
-        self.stages: dict[int, list[Rule]] = {}
+        self._stages: dict[int, list[Rule]] = {}
         for each in sorted(rules, key=lambda each: each.stage):
-            self.stages.setdefault(each.stage, []).extend(each)
-        self.node_limit, self.iter_limit = node_limit, iter_limit
-        self.deadline = None if time_limit is None else time.perf_counter() + time_limit
-        self.progress = progress
+            self._stages.setdefault(each.stage, []).extend(each)
+        self._node_limit, self._iter_limit, self._time_limit = node_limit, iter_limit, time_limit
+        self._progress = progress
+        self._deadline: float | None = None
+        self.stop_reason: StopReason | None = None
         self.iterations: list[Iteration] = []
         self.matches = {rule.name: 0 for each in rules for rule in each}
-        self.steps: list[Applied] = []
+        self.applied: list[Applied] = []
 
-    def all_stages(self, egraph: EGraph) -> StopReason:
+    def passes(self, egraph: EGraph) -> Iterator[tuple[RuleStep, ...]]:
+        """The steps of each pass, once it is complete or a limit ended it; once a stepper."""
+        if self._time_limit is not None:
+            self._deadline = time.perf_counter() + self._time_limit
         worst = StopReason.SATURATED
-        passes = dict.fromkeys(self.stages, 0)
-        changed = True
-        try:
-            self._check(egraph)
-            while changed and worst is StopReason.SATURATED:
-                changed = False
-                for stage, rules in self.stages.items():
-                    while True:
-                        if passes[stage] >= self.iter_limit:
-                            # The other stages are still worth running.
-                            worst = StopReason.ITER_LIMIT
-                            break
-                        passes[stage] += 1
-                        if not self._pass(egraph, stage, rules):
-                            break
-                        changed = True
-                if len(self.stages) == 1:
-                    break  # Its last pass was the one that changed nothing.
-        except _Stop as stop:
-            return stop.reason
-        return worst
-
-    def _pass(self, egraph: EGraph, stage: int, rules: Sequence[Rule]) -> bool:
-        start = time.perf_counter()
-        matches: dict[str, int] = {}
-        changed = False
-        try:
-            for rule in rules:
-                step = egraph.apply(rule)
-                if step.matches:
-                    matches[rule.name] = matches.get(rule.name, 0) + step.matches
-                    self.matches[rule.name] += step.matches
-                if step.changed:
+        passes = dict.fromkeys(self._stages, 0)
+        changed = not self._over_limit(egraph)
+        while changed and worst is StopReason.SATURATED:
+            changed = False
+            for stage, rules in self._stages.items():
+                while True:
+                    if passes[stage] >= self._iter_limit:
+                        # The other stages are still worth running.
+                        worst = StopReason.ITER_LIMIT
+                        break
+                    passes[stage] += 1
+                    yield self._pass(egraph, stage, rules)
+                    if self.stop_reason is not None:
+                        return
+                    if not self.iterations[-1].changed:
+                        break
                     changed = True
-                    self.steps.append(Applied(rule, len(self.iterations) + 1))
-                    self._check(egraph)
-        finally:
-            nodes, classes = egraph.size()
-            seconds = time.perf_counter() - start
-            self.iterations.append(Iteration(stage, nodes, classes, matches, changed, seconds))
-        if self.progress:
-            self.progress(len(self.iterations), self.iter_limit * len(self.stages))
-        return changed
+            if len(self._stages) == 1:
+                break  # Its last pass was the one that changed nothing.
+        if self.stop_reason is None:
+            self.stop_reason = worst
 
-    def _check(self, egraph: EGraph) -> None:
-        if self.deadline is not None and time.perf_counter() > self.deadline:
-            raise _Stop(StopReason.TIME_LIMIT)
-        if egraph.size()[0] > self.node_limit:
-            raise _Stop(StopReason.NODE_LIMIT)
+    def _pass(self, egraph: EGraph, stage: int, rules: Sequence[Rule]) -> tuple[RuleStep, ...]:
+        start = time.perf_counter()
+        number = len(self.iterations) + 1
+        matches: dict[str, int] = {}
+        taken: list[RuleStep] = []
+        changed = False
+        for rule in rules:
+            before = time.perf_counter()
+            step = egraph.apply(rule)
+            taken.append(RuleStep(number, stage, rule, step, time.perf_counter() - before))
+            if step.matches:
+                matches[rule.name] = matches.get(rule.name, 0) + step.matches
+                self.matches[rule.name] += step.matches
+            if step.changed:
+                changed = True
+                self.applied.append(Applied(rule, number))
+                if self._over_limit(egraph):
+                    break
+        nodes, classes = egraph.size()
+        seconds = time.perf_counter() - start
+        self.iterations.append(Iteration(stage, nodes, classes, matches, changed, seconds))
+        if self._progress:
+            self._progress(len(self.iterations), self._iter_limit * len(self._stages))
+        return tuple(taken)
+
+    def _over_limit(self, egraph: EGraph) -> bool:
+        if self._deadline is not None and time.perf_counter() > self._deadline:
+            self.stop_reason = StopReason.TIME_LIMIT
+        elif egraph.size()[0] > self._node_limit:
+            self.stop_reason = StopReason.NODE_LIMIT
+        return self.stop_reason is not None
 
 
 def first_seen(
