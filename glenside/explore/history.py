@@ -1,4 +1,4 @@
-"""What every pass brought: nodes, equalities and better programs, found by growing again.
+"""What every pass brought: nodes and better programs, found by growing again.
 
 An exploration keeps the order in which rules changed its e-graph. Applied again in this order they
 give the same e-graph, which can be looked at after every step, as long as that takes.
@@ -43,8 +43,6 @@ class History:
     egraph: FrozenEGraph
     origins: tuple[tuple[Origin, ...], ...]
     """For each class the origin of each of its nodes."""
-    equalities: tuple[int, ...]
-    """For each pass how many classes became one with another, counted as merges of two."""
     nodes_by_rule: dict[tuple[int, str], int]
     """E-nodes that each rule brought in each pass, of those in the last state."""
     costs: dict[str, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
@@ -61,9 +59,7 @@ class History:
         }
         origins: dict[Key, Origin] = {}
         passes = len(exploration.snapshots)
-        merged = [0] * passes
         costs: dict[str, list[tuple[float, ...]]] = {name: [] for name in exploration.cost_models}
-        known = 0
         for iteration, rule, state in _states(exploration):
             final = _final_classes(state, index)
             for nodes in state.classes:
@@ -71,10 +67,6 @@ class History:
                     key = _key(node, [final[child] for child in node.children])
                     if key in index:
                         origins.setdefault(key, Origin(rule, iteration))
-            # Of classes that are one in the end, some may not be so yet.
-            apart = len(state.classes) - len(set(final))
-            merged[iteration] += max(known - apart, 0)
-            known = apart
             for name, found in costs.items():
                 while len(found) <= iteration:
                     found.append(())
@@ -92,7 +84,6 @@ class History:
                 tuple(origins[_key(node, node.children)] for node in nodes)
                 for nodes in last.classes
             ),
-            tuple(merged),
             dict(nodes_by_rule),
             {name: tuple(found) for name, found in costs.items()},
         )

@@ -16,26 +16,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from glenside.errors import InputError
-from glenside.frontends import load_model
-from glenside.hw_targets.target import Target, find_target
 from glenside.language import Model, Term, parse
 from glenside.rewrites.egraph import EGraph
 from glenside.rewrites.frozen import FrozenEGraph
 from glenside.rewrites.query import Pattern, contains, matches
-from glenside.rewrites.ruleset import Rule, RuleSet, as_ruleset
+from glenside.rewrites.ruleset import RuleSet
 from glenside.rewrites.saturation import Applied, RuleStep, Stepper, StopReason
 
 if TYPE_CHECKING:
     from glenside.explore.history import History
     from glenside.extraction import CostModel, Extraction
-
-Array = np.ndarray[Any, Any]
-
-NODE_LIMIT = 200_000
-ITER_LIMIT = 50
 
 PHASES = ("search and apply", "merge", "rebuild", "types", "bookkeeping")
 """Where the time of a pass goes: egglog's matching and acting, its merging and rebuilding, the
@@ -73,49 +64,14 @@ class Snapshot:
     changed: bool
 
     @property
+    def equalities(self) -> int:
+        """E-nodes beyond the first of each class: ways to say what can be said otherwise."""
+        return self.nodes - self.classes
+
+    @property
     def matches(self) -> int:
         """Matches of all rules in this pass."""
         return sum(each.matches for each in self.rules)
-
-
-def explore(
-    model: object,
-    target: str | Target = "cpu",
-    *,
-    rules: Sequence[RuleSet | Rule] | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    params: Mapping[str, Array] | None = None,
-    cost_models: Sequence[CostModel | str] | None = None,
-    node_limit: int = NODE_LIMIT,
-    iter_limit: int = ITER_LIMIT,
-    time_limit: float | None = None,
-) -> Exploration:
-    """Loads a model into an e-graph that is then grown step by step.
-
-    :param model: as for :func:`glenside.optimize`: a file, a term, a :class:`Model`, ...
-    :param target: whose rules and cost model are used.
-    :param rules: rule sets or rules in place of the target's.
-    :param cost_models: by which costs are told; the target's own by default.
-    :param node_limit: it ends when the e-graph has more e-nodes.
-    :param iter_limit: passes for each stage.
-    :param time_limit: seconds of growing.
-    :raises GlensideError: the model or the target cannot be used.
-    """
-    from glenside.extraction import find_cost_model
-
-    chosen = find_target(target)
-    own = chosen.rules() if rules is None else [as_ruleset(each) for each in rules]
-    models = [chosen.cost_model()] if cost_models is None else map(find_cost_model, cost_models)
-    imported = load_model(model, shapes=shapes, params=params)
-    return Exploration(
-        imported,
-        own,
-        tuple(models),
-        target=chosen.name,
-        node_limit=node_limit,
-        iter_limit=iter_limit,
-        time_limit=time_limit,
-    )
 
 
 class Exploration:
@@ -133,8 +89,8 @@ class Exploration:
         cost_models: Sequence[CostModel],
         *,
         target: str = "",
-        node_limit: int = NODE_LIMIT,
-        iter_limit: int = ITER_LIMIT,
+        node_limit: int,
+        iter_limit: int,
         time_limit: float | None = None,
     ) -> None:
         self.model = model
@@ -240,6 +196,11 @@ class Exploration:
         )
         self.snapshots.append(snapshot)
         return snapshot
+
+    def close(self) -> None:
+        """Gives the e-graph's memory back; the record and what was frozen stay."""
+        self._passes = iter(())
+        self._egraph.close()
 
     # --- what is in it ----------------------------------------------------------------------------
 

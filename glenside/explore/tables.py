@@ -32,7 +32,7 @@ def frame(found: list[Row]) -> Any:
 
 def _iterations(exploration: Exploration) -> Iterator[Row]:
     """One row a pass: sizes, matches, new equalities, seconds, memory."""
-    merged = exploration.history.equalities
+    before = exploration.snapshots[0].equalities
     for each in exploration.snapshots:
         yield {
             "iteration": each.iteration,
@@ -40,11 +40,12 @@ def _iterations(exploration: Exploration) -> Iterator[Row]:
             "nodes": each.nodes,
             "classes": each.classes,
             "matches": each.matches,
-            "equalities": merged[each.iteration],
+            "equalities": each.equalities - before,
             "seconds": each.seconds,
             "memory": each.memory,
             "changed": each.changed,
         }
+        before = each.equalities
 
 
 def _operators(exploration: Exploration) -> Iterator[Row]:
