@@ -6,6 +6,7 @@ give the same e-graph, which can be looked at after every step, as long as that 
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -59,24 +60,22 @@ class History:
         }
         origins: dict[Key, Origin] = {}
         passes = len(exploration.snapshots)
-        costs: dict[str, list[tuple[float, ...]]] = {name: [] for name in exploration.cost_models}
-        for iteration, rule, state in _states(exploration):
+        costs: dict[str, list[tuple[float, ...]]] = {
+            name: [()] * passes for name in exploration.cost_models
+        }
+        for iteration, rule, state, last_of_pass in _states(exploration):
             final = _final_classes(state, index)
             for nodes in state.classes:
                 for node in nodes:
                     key = _key(node, [final[child] for child in node.children])
                     if key in index:
                         origins.setdefault(key, Origin(rule, iteration))
-            for name, found in costs.items():
-                while len(found) <= iteration:
-                    found.append(())
-                found[iteration] = _cost(exploration, name, state)
+            if last_of_pass:
+                for name, found in costs.items():
+                    found[iteration] = _cost(exploration, name, state)
         for found in costs.values():
-            while len(found) < passes:
-                found.append(())
-            for number, cost in enumerate(found):  # Passes that changed nothing.
-                if not cost and number:
-                    found[number] = found[number - 1]
+            for number in range(1, passes):  # Passes that changed nothing.
+                found[number] = found[number] or found[number - 1]
         nodes_by_rule = Counter((o.iteration, o.rule) for o in origins.values())
         return History(
             last,
@@ -104,14 +103,17 @@ class History:
         return found
 
 
-def _states(exploration: Exploration) -> Iterator[tuple[int, str, FrozenEGraph]]:
-    """(pass, rule, e-graph) at the start and after every step that changed something."""
+def _states(exploration: Exploration) -> Iterator[tuple[int, str, FrozenEGraph, bool]]:
+    """(pass, rule, e-graph, whether the pass is complete) at the start and after every step that
+    changed something."""
     egraph = EGraph([rule for each in exploration.rules for rule in each])
     egraph.load(exploration.model.roots)
-    yield 0, LOADED, egraph.freeze()
-    for step in exploration.applied:
+    yield 0, LOADED, egraph.freeze(), True
+    steps = exploration.applied
+    for step, following in itertools.zip_longest(steps, steps[1:]):
         egraph.apply(step.rule)
-        yield step.iteration, step.rule.name, egraph.freeze()
+        complete = following is None or following.iteration != step.iteration
+        yield step.iteration, step.rule.name, egraph.freeze(), complete
     egraph.close()
 
 

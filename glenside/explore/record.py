@@ -181,13 +181,17 @@ class Exploration:
         phases: Mapping[str, float],
         changed: bool,
     ) -> Snapshot:
-        operators = self._egraph.operators()
+        # After a pass the stepper has counted already.
+        iterations = self._stepper.iterations
+        nodes, classes = (
+            (iterations[-1].nodes, iterations[-1].classes) if iterations else self._egraph.size()
+        )
         snapshot = Snapshot(
             iteration=len(self.snapshots),
             stage=stage,
-            nodes=sum(operators.values()),
-            classes=self._egraph.size()[1],
-            operators=operators,
+            nodes=nodes,
+            classes=classes,
+            operators=self._egraph.operators(),
             rules=rules,
             seconds=seconds,
             phases=phases,
