@@ -277,6 +277,24 @@ class Exploration:
             raise InputError(f"no table is called {name!r}: the tables are {', '.join(TABLES)}")
         return frame(rows(self, name))
 
+    def write_html(self, path: str | Path) -> Path:
+        """Writes the interactive page: see :mod:`glenside.explore.page`."""
+        from glenside.explore.page import write_page
+
+        return write_page(self, path)
+
+    def widget(self) -> Any:
+        """The interactive view for a notebook."""
+        from glenside.explore.page import widget
+
+        return widget(self)
+
+    def plot(self) -> Any:
+        """All charts in one picture: see :mod:`glenside.explore.plots`."""
+        from glenside.explore.plots import overview
+
+        return overview(self)
+
     def __repr__(self) -> str:
         last = self.snapshots[-1]
         state = self.stop_reason or "going on"
