@@ -15,6 +15,7 @@ from glenside.errors import TargetError
 from glenside.hw_targets.declare import template
 from glenside.hw_targets.target import Executable, Progress, find_target, register_target
 from glenside.language import AccessType, Term
+from glenside.language.shape import Shape
 
 if TYPE_CHECKING:
     from glenside.extraction.cost import CostModel
@@ -33,11 +34,14 @@ class OffloadTarget:
 
     :param units: names of the units.
     :param make_rules: the rewrites that find them and those that bring programs to their forms.
+    :param parameters: with which all calls begin, where that is what tells the hardware (the size
+        of an array).
     """
 
     name: str
     units: tuple[str, ...]
     make_rules: Callable[[], Sequence[RuleSet]] = field(repr=False)
+    parameters: Shape | None = None
 
     def rules(self) -> Sequence[RuleSet]:
         """The rewrites that are explored."""
