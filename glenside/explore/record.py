@@ -266,6 +266,15 @@ class Exploration:
 
         return tables(self)
 
+    def to_json(self) -> dict[str, Any]:
+        """Model, target, stop reason and all tables as one JSON object."""
+        return {
+            "model": self.model.name,
+            "target": self.target,
+            "stop_reason": self.stop_reason.value if self.stop_reason else None,
+            "tables": self.tables(),
+        }
+
     def table(self, name: str) -> Any:
         """One of :meth:`tables` as a pandas ``DataFrame``, or a list of rows without pandas.
 
