@@ -13,13 +13,25 @@ from glenside.hw_targets.target import Target, find_target
 from glenside.optimize import ITER_LIMIT, NODE_LIMIT
 
 if TYPE_CHECKING:
+    from glenside.explore.access_drawing import draw_access
     from glenside.explore.comparison import Comparison, compare
     from glenside.explore.history import History
+    from glenside.explore.program_drawing import draw_program, draw_programs
     from glenside.explore.record import Exploration, Snapshot
     from glenside.extraction import CostModel
     from glenside.rewrites.ruleset import Rule, RuleSet
 
-__all__ = ["Comparison", "Exploration", "History", "Snapshot", "compare", "explore"]
+__all__ = [
+    "Comparison",
+    "Exploration",
+    "History",
+    "Snapshot",
+    "compare",
+    "draw_access",
+    "draw_program",
+    "draw_programs",
+    "explore",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -67,8 +79,10 @@ def explore(
 
 
 _HOMES = {
+    "access_drawing": ("draw_access",),
     "comparison": ("Comparison", "compare"),
     "history": ("History",),
+    "program_drawing": ("draw_program", "draw_programs"),
     "record": ("Exploration", "Snapshot"),
 }
 
