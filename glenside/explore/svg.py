@@ -30,7 +30,7 @@ text { font: 12px system-ui, sans-serif; fill: #1c2430; }
 """
 
 
-@dataclass
+@dataclass(repr=False)
 class Svg:
     """A picture; notebooks show it, :meth:`save` writes it. Sizes are in pixels."""
 
@@ -77,6 +77,9 @@ class Svg:
             f'width="{width}" height="{height}" role="img"><style>{STYLE}</style>'
             f"{''.join(self.parts)}</svg>"
         )
+
+    def __repr__(self) -> str:
+        return f"<Svg {round(self.width)}x{round(self.height)}>"
 
     def _repr_svg_(self) -> str:
         return str(self)

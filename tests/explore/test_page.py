@@ -114,6 +114,7 @@ def test_patterns_find_what_they_find_in_python(opened, exploration):
         "(compute dot (cart-prod ?w (squeeze 1 ?x)))",
         "(reshape ?outer ?item (blocked ?u ?size ?a ?b))",
         "(pair ?x ?x)",
+        "(access ?n (tensor conv1_w_0))",
         "(compute softmax (pair ?x ?y))",
     ):
         box.clear()

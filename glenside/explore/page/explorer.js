@@ -110,6 +110,8 @@ function glensideExplorer(root, data) {
         if (where < 0 || (!wanted.startsWith("?") && attributes[where + 1] !== wanted)) return null;
       } else rest.push(pattern[i]);
     }
+    // A leaf may be named by its first attributes alone: (tensor x).
+    if (!node[CHILDREN].length && rest.length) plain.length = Math.min(plain.length, rest.length);
     if (rest.length !== plain.length + node[CHILDREN].length) return null;
     for (let i = 0; i < plain.length; i++) {
       const wanted = spelled(rest[i]);
