@@ -6,6 +6,7 @@ the ways to say it, picks the cheapest for the target and compiles it.
 
 from glenside import errors
 from glenside.errors import GlensideError
+from glenside.explore import explore
 from glenside.explore_hardware import explore_hardware
 from glenside.hw_targets import Accelerator, targets
 from glenside.optimize import optimize
@@ -22,6 +23,7 @@ __all__ = [
     "Quantization",
     "Report",
     "errors",
+    "explore",
     "explore_hardware",
     "load",
     "optimize",
