@@ -200,6 +200,11 @@ class Accelerator:
         terms = (checked.template, *checked.others)
         return [form for each in terms for form in forms(each, checked.splits, self.defaults)]
 
+    @property
+    def functions(self) -> frozenset[str]:
+        """The functions in its term."""
+        return frozenset(template.functions(self._checked.template))
+
     def rule(self) -> Rule:
         """The rewrite from the term to a call."""
         return self._rule

@@ -16,6 +16,7 @@ import numpy as np
 
 from glenside.hw_targets.accelerator import Accelerator, Sizes
 from glenside.hw_targets.numerics import adaptivfloat
+from glenside.hw_targets.recurrence import LSTM, lstm_steps
 
 Array = np.ndarray[Any, Any]
 
@@ -128,6 +129,15 @@ LAYER_NORM = _layer_norm("flex-layer-norm", "B T")
 LAYER_NORM_OF_ROWS = _layer_norm("flex-layer-norm-rows", "T")
 
 
+def _lstm_cycles(steps: int, rows: int, depth: int, size: int) -> float:
+    """As of the linear layers in it: four gates of the input and of the state."""
+    tiles = -(-depth // LANES) + -(-size // LANES)
+    return steps * rows * tiles * -(-4 * size // LANES)
+
+
+LSTM_LAYER = LSTM("flex-lstm", target="flexasr", cycles=_lstm_cycles)
+
+
 def _softmax(x: Array) -> Array:
     powers = np.exp(x - x.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)
@@ -150,3 +160,18 @@ _attention(
 )
 _layer_norm("flex-layer-norm-af", "B T", **in_adaptivfloat(_normalise))
 _layer_norm("flex-layer-norm-rows-af", "T", **in_adaptivfloat(_normalise))
+
+
+def _lstm(*operands: Array) -> Array:
+    """The state stays in the unit's own numbers, cells and sums are held in full."""
+    rounded = map(adaptivfloat, operands)
+    return np.stack([*map(adaptivfloat, lstm_steps(*rounded, keep=adaptivfloat))])
+
+
+LSTM(
+    "flex-lstm-af",
+    target="flexasr:adaptivfloat",
+    cycles=_lstm_cycles,
+    simulate=_lstm,
+    numerics="AdaptivFloat<8,3>",
+)

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from glenside.errors import TargetError
-from glenside.hw_targets.declare import template
 from glenside.hw_targets.target import Executable, Progress, find_target, register_target
 from glenside.language import AccessType, Term
+from glenside.language.shape import Shape
 
 if TYPE_CHECKING:
     from glenside.extraction.cost import CostModel
-    from glenside.hw_targets.accelerator import Accelerator
-    from glenside.rewrites.ruleset import RuleSet
+    from glenside.rewrites.ruleset import Rule, RuleSet
 
 Array = np.ndarray[Any, Any]
 
@@ -62,12 +61,42 @@ class OffloadTarget:
         return compile_terms(outputs, inputs, params, progress=progress)
 
 
-_TARGETS: dict[str, dict[str, Accelerator]] = {}
+class Operation(Protocol):
+    """One operation of an accelerator, as it is declared."""
+
+    @property
+    def name(self) -> str:
+        """Of its unit."""
+
+    @property
+    def target(self) -> str:
+        """The target that has it, with options."""
+
+    @property
+    def summary(self) -> str:
+        """What is said of the target."""
+
+    @property
+    def numerics(self) -> str:
+        """The number format of its simulator, if that rounds."""
+
+    @property
+    def functions(self) -> frozenset[str]:
+        """What it computes: the rule families that bring programs to its form follow from it."""
+
+    def cycles_of(self, parameters: Shape, operands: Sequence[AccessType]) -> float | None:
+        """Cycles of one call, where known."""
+
+    def rule(self) -> Rule:
+        """The rewrite that finds it."""
+
+
+_TARGETS: dict[str, dict[str, Operation]] = {}
 """The accelerators of each target, by name."""
 _OF_UNIT: dict[str, str] = {}
 
 
-def add_to_target(accelerator: Accelerator) -> None:
+def add_to_target(accelerator: Operation) -> None:
     """Adds a unit to its target, which is registered with the first one."""
     name, options = _divide(accelerator.target)
     members = _TARGETS.setdefault(accelerator.target, {})
@@ -98,7 +127,7 @@ def target_of(unit: str) -> str:
     return _OF_UNIT.get(unit, unit)
 
 
-def accelerator_of(unit: str) -> Accelerator | None:
+def accelerator_of(unit: str) -> Operation | None:
     """The declaration of a unit, if it was declared."""
     for members in _TARGETS.values():
         if unit in members:
@@ -106,17 +135,24 @@ def accelerator_of(unit: str) -> Accelerator | None:
     return None
 
 
-def rules_for(accelerators: Sequence[Accelerator]) -> list[RuleSet]:
+def rules_for(accelerators: Sequence[Operation]) -> list[RuleSet]:
     """The units' own rules, and those that bring programs to the forms these look for."""
     from glenside.rewrites.im2col import IM2COL
     from glenside.rewrites.layout import LAYOUT
     from glenside.rewrites.linear import LINEAR
     from glenside.rewrites.matrices import MATRICES
     from glenside.rewrites.pooling import POOLING
+    from glenside.rewrites.recurrence import STEPS
     from glenside.rewrites.ruleset import RuleSet
+    from glenside.rewrites.sums import SUMS
 
-    used = set().union(*(template.functions(a._checked.template) for a in accelerators))
-    families = {"dot": [IM2COL, MATRICES], "add": [LINEAR], "max": [POOLING]}
+    used = set[str]().union(*(a.functions for a in accelerators))
+    families = {
+        "dot": [IM2COL, MATRICES],
+        "add": [LINEAR],
+        "max": [POOLING],
+        "sigmoid": [SUMS, STEPS],
+    }
     chosen = [LAYOUT, *(each for f, sets in families.items() if f in used for each in sets)]
     return [*chosen, *(RuleSet(a.name, (a.rule(),)) for a in accelerators)]
 

@@ -25,15 +25,16 @@ def _add(x: Access, y: Access, rank: int) -> Access:
     return x.access(0).pair(y.access(0)).compute("add", NO_DTYPE).access(rank)
 
 
-def _spread(bias: Access, rank: int, shape: Vec[i64]) -> tuple[Access, Access]:
-    """A vector along the last of ``rank`` axes; where all the others are 1 it is not broadcast."""
+def spread(bias: Access, rank: int, shape: Vec[i64]) -> tuple[Access, Access]:
+    """A vector along the last of ``rank`` axes, in two forms: where all the others are 1 it is not
+    broadcast."""
     for _ in range(rank - 1):
         bias = bias.unsqueeze(0)
     return bias.broadcast(shape), bias
 
 
-def _vector(bias: Access, length: i64) -> Fact:
-    """All axes are outer, and there is one of that length."""
+def vector(bias: Access, length: i64) -> Fact:
+    """Holds of a vector: all axes are outer, and there is one of that length."""
     return eq(bias.outer.append(ints(-1), bias.item)).to(ints(length, -1))
 
 
@@ -69,15 +70,15 @@ def bias_out_of_reshape() -> Iterator[RewriteOrRule]:
     s, v, rows = vars_("s v rows", Vec[i64])
     made = x.compute("dot", dtype)
     for rank in RANKS:
-        for bias in _spread(b, rank, v):
+        for bias in spread(b, rank, v):
             yield rule(
                 eq(whole).to(_add(made.reshape(s, ints()), bias, rank)),
                 eq(rows).to(x.outer),
                 eq(rows.length()).to(i64(2)),
                 eq(s.length()).to(i64(rank)),
                 eq(s[rank - 1]).to(rows[1]),
-                _vector(b, rows[1]),
-            ).then(union(whole).with_(_add(made, _spread(b, 2, rows)[0], 2).reshape(s, ints())))
+                vector(b, rows[1]),
+            ).then(union(whole).with_(_add(made, spread(b, 2, rows)[0], 2).reshape(s, ints())))
 
 
 @rewrite_rule("add-to-bias-add", exact=True, programs=_layers)
@@ -86,10 +87,10 @@ def add_to_bias_add() -> Iterator[RewriteOrRule]:
     x, b, whole = vars_("x b whole", Access)
     v = var("v", Vec[i64])
     for rank in RANKS:
-        for bias in _spread(b, rank, v):
+        for bias in spread(b, rank, v):
             yield rule(
                 eq(whole).to(bias.access(0).pair(x).compute("add", NO_DTYPE)),
-                _vector(b, b.outer[0]),
+                vector(b, b.outer[0]),
             ).then(union(whole).with_(x.pair(bias.access(0)).compute("add", NO_DTYPE)))
 
 

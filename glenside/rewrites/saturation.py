@@ -174,14 +174,17 @@ class _Run:
         changed = False
         try:
             for rule in rules:
-                step = egraph.apply(rule)
-                if step.matches:
-                    matches[rule.name] = matches.get(rule.name, 0) + step.matches
-                    self.matches[rule.name] += step.matches
-                if step.changed:
-                    changed = True
-                    self.applied.append(rule)
-                    self._check(egraph)
+                again = True
+                while again:
+                    step = egraph.apply(rule)
+                    if step.matches:
+                        matches[rule.name] = matches.get(rule.name, 0) + step.matches
+                        self.matches[rule.name] += step.matches
+                    if step.changed:
+                        changed = True
+                        self.applied.append(rule)
+                        self._check(egraph)
+                    again = step.changed and rule.chained
         finally:
             nodes, classes = egraph.size()
             seconds = time.perf_counter() - start
