@@ -98,8 +98,7 @@ class LSTM:
             h = builders.elementwise("mul", o, builders.elementwise("tanh", c))
             states.append((h, c))
         stacks = (
-            builders.concat(0, *(builders.unsqueeze(each[k], 0) for each in states))
-            for k in (0, 1)
+            builders.concat(0, *(builders.unsqueeze(each[k], 0) for each in states)) for k in (0, 1)
         )
         return builders.concat(0, *(builders.unsqueeze(stack, 0) for stack in stacks))
 

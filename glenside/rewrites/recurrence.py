@@ -37,7 +37,7 @@ from egglog import (
 )
 
 from glenside.language.shape import FLOATS
-from glenside.rewrites.blocking import concat_out_of_access, drop_identity_slice
+from glenside.rewrites.blocking import drop_identity_slice
 from glenside.rewrites.linear import spread, vector
 from glenside.rewrites.ruleset import Rule, RuleSet, rewrite_rule
 from glenside.rewrites.types import typed
@@ -70,6 +70,30 @@ def drop_unsqueeze_of_squeeze() -> Iterator[RewriteOrRule]:
     ).then(union(whole).with_(x))
 
 
+@rewrite_rule("concat-out-of-rows", exact=True)
+def concat_out_of_rows() -> Iterator[RewriteOrRule]:
+    """``(X ++n Y)@n -> X@n ++n Y@n`` for matrices with rows of both: n is the last axis.
+
+    ``concat-out-of-access`` would go down every stack of steps.
+    """
+    x, y, whole = vars_("x y whole", Access)
+    n = var("n", i64)
+    yield rule(
+        eq(whole).to(x.concat(y, n).access(n)), eq(lengths(x).length()).to(n + 1), n > 0
+    ).then(union(whole).with_(x.access(n).concat(y.access(n), n)))
+
+
+@rewrite_rule("access-into-step", exact=True)
+def access_into_step() -> Iterator[RewriteOrRule]:
+    """``(squeeze_a X[a:l..h])@n -> squeeze_a (X@m)[a:l..h]`` with m such that the split is n."""
+    x, whole = vars_("x whole", Access)
+    a, low, high, step, n = vars_("a low high step n", i64)
+    pattern = eq(whole).to(x.slice(a, low, high, step).squeeze(a).access(n))
+    for fits, m in ((a <= n, n + 1), (a > n, n)):
+        made = x.access(m).slice(a, low, high, step).squeeze(a)
+        yield rule(pattern, fits).then(union(whole).with_(made))
+
+
 @rewrite_rule("part-of-concat", exact=True)
 def part_of_concat() -> Iterator[RewriteOrRule]:
     """``(X ++a Y)[a:0..n] -> X`` and ``(X ++a Y)[a:n..] -> Y`` where n is the length of X.
@@ -90,7 +114,8 @@ def part_of_concat() -> Iterator[RewriteOrRule]:
 STEPS = RuleSet(
     "steps",
     (
-        concat_out_of_access(),
+        concat_out_of_rows(),
+        access_into_step(),
         part_of_concat(),
         drop_identity_slice(),
         join_slices(),
