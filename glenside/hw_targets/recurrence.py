@@ -71,7 +71,7 @@ class LSTM:
         """What one call computes; raises :class:`ShapeError`."""
         self._check(parameters, [each.type for each in operands])
         x, h, c, w, r, b = operands
-        steps, rows, depth = x.shape
+        steps, _, depth = x.shape
         size = h.shape[1]
         weights = builders.access(builders.reshape(w, (GATES * size, depth)), 1)
         recurrence = builders.access(builders.reshape(r, (GATES * size, size)), 1)

@@ -143,6 +143,7 @@ def bias_of_rows() -> Iterator[RewriteOrRule]:
     matrices = (
         eq(M).to(x.outer[0]),
         eq(N).to(w.outer[0]),
+        M + N > 2,  # Of one number it would be turned for ever.
         *(eq(length).to(i64(1)) for y in (x, w) for length in (y.outer.length(), y.item.length())),
     )
     for found, made, rows in (
