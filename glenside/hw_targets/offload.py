@@ -137,6 +137,7 @@ def accelerator_of(unit: str) -> Operation | None:
 
 def rules_for(accelerators: Sequence[Operation]) -> list[RuleSet]:
     """The units' own rules, and those that bring programs to the forms these look for."""
+    from glenside.rewrites.attention import ATTENTION
     from glenside.rewrites.im2col import IM2COL
     from glenside.rewrites.layout import LAYOUT
     from glenside.rewrites.linear import LINEAR
@@ -151,6 +152,7 @@ def rules_for(accelerators: Sequence[Operation]) -> list[RuleSet]:
         "dot": [IM2COL, MATRICES],
         "add": [LINEAR],
         "max": [POOLING],
+        "softmax": [ATTENTION],
         "sigmoid": [SUMS, STEPS],
     }
     chosen = [LAYOUT, *(each for f, sets in families.items() if f in used for each in sets)]

@@ -6,6 +6,7 @@ are tried as well. Needs Hypothesis; units that the programs call must be regist
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -156,6 +157,49 @@ def padded_dots(draw: Draw) -> Term:
     low = draw(st.integers(0, min(2, product.shape[at])))
     high = draw(st.integers(low, product.shape[at]))
     return builders.compute("dot", builders.slice_(product, at, low, high))
+
+
+@st.composite
+def reshaped_softmaxes(draw: Draw) -> Term:
+    """A softmax of an array that was given another shape."""
+    shape = tuple(draw(st.lists(st.integers(1, 3), min_size=2, max_size=3)))
+    x = builders.tensor("x", shape, "float64")
+    rows, n = math.prod(shape[:-1]), shape[-1]
+    if draw(st.booleans()):
+        x = builders.access(x, len(shape) - 1)
+        reshaped = builders.reshape(x, draw(st.sampled_from(((rows,), (1, rows), (rows, 1)))), (n,))
+        return builders.compute("softmax", reshaped)
+    shapes = ((rows, n), (1, rows, n), (rows, 1, n), (rows * n, 1), (n, rows))
+    reshaped = builders.reshape(x, draw(st.sampled_from(shapes)))
+    return builders.compute("softmax", builders.access(reshaped, reshaped.type.rank - 1))
+
+
+@st.composite
+def scaled_attention(draw: Draw, most_batches: int = 2) -> Term:
+    """``softmax(q kᵀ * c) v``, perhaps without the scale or with something else there."""
+    batch = tuple(draw(st.lists(st.integers(1, 2), max_size=most_batches)))
+    m, n, k, d = (draw(st.integers(1, 3)) for _ in range(4))
+    shared = len(batch)
+    q, key, v = (
+        builders.access(builders.tensor(name, (*batch, *rest), "float64"), shared + 1)
+        for name, rest in (("q", (m, k)), ("k", (n, k)), ("v", (d, n)))
+    )
+    scores = builders.compute("dot", builders.cart_prod(q, key, shared))
+    kind = draw(st.sampled_from(("", "", "number", "number", "scalar", "scalar", "vector")))
+    if kind:
+        shape = {"vector": (n,), "scalar": draw(st.sampled_from(((), (1,), (1, 1))))}
+        scale = (
+            builders.constant(0.25, scores.shape, "float64")
+            if kind == "number"
+            else builders.tensor("c", shape[kind], "float64")
+        )
+        # Not by what may be zero.
+        function = draw(st.sampled_from(("mul", "div"))) if kind == "number" else "mul"
+        swap = function == "mul" and draw(st.booleans())
+        scores = builders.elementwise(function, *((scale, scores) if swap else (scores, scale)))
+    last = scores.children[0] if scores.op == "access" else scores
+    rows = builders.compute("softmax", builders.access(last, shared + 1))
+    return builders.compute("dot", builders.cart_prod(rows, v, shared))
 
 
 # --- layers in parts, and over steps -------------------------------------------------------------

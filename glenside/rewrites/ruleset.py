@@ -28,6 +28,7 @@ FAMILIES = (
     "padding",
     "pooling",
     "linear",
+    "attention",
     "sums",
     "recurrence",
     "convolution",
