@@ -142,7 +142,7 @@ def rules_for(accelerators: Sequence[Operation]) -> list[RuleSet]:
     from glenside.rewrites.layout import LAYOUT
     from glenside.rewrites.linear import LINEAR
     from glenside.rewrites.matrices import MATRICES
-    from glenside.rewrites.pooling import POOLING
+    from glenside.rewrites.pooling import MEANS, POOLING
     from glenside.rewrites.recurrence import STEPS
     from glenside.rewrites.ruleset import RuleSet
     from glenside.rewrites.sums import SUMS
@@ -152,6 +152,7 @@ def rules_for(accelerators: Sequence[Operation]) -> list[RuleSet]:
         "dot": [IM2COL, MATRICES],
         "add": [LINEAR],
         "max": [POOLING],
+        "mean": [MEANS],
         "softmax": [ATTENTION],
         "sigmoid": [SUMS, STEPS],
     }

@@ -160,6 +160,22 @@ def padded_dots(draw: Draw) -> Term:
 
 
 @st.composite
+def pools(draw: Draw) -> Term:
+    """A maximum or mean over windows, flat or not, or of pairs of such, or of something else."""
+    function = draw(st.sampled_from(("mean", "max")))
+    dtype = "float64" if function == "mean" else draw(_DTYPES)
+    outer = tuple(draw(st.lists(st.integers(1, 3), max_size=2)))
+    size = tuple(draw(st.lists(st.integers(1, 6), min_size=1, max_size=2)))
+    looks = tuple(min(n, draw(st.sampled_from((2, 4, 3, 6, 1)))) for n in size)
+    x = _leaf("x", outer, size, dtype)
+    if draw(st.integers(0, 3)):
+        x = builders.windows(x, looks, tuple(draw(st.integers(1, 2)) for _ in looks))
+    if draw(st.booleans()):
+        x = builders.flatten(x)
+    return builders.compute(function, x)
+
+
+@st.composite
 def reshaped_softmaxes(draw: Draw) -> Term:
     """A softmax of an array that was given another shape."""
     shape = tuple(draw(st.lists(st.integers(1, 3), min_size=2, max_size=3)))
