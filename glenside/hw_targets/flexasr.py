@@ -164,8 +164,8 @@ _layer_norm("flex-layer-norm-rows-af", "T", **in_adaptivfloat(_normalise))
 
 def _lstm(*operands: Array) -> Array:
     """The state stays in the unit's own numbers, cells and sums are held in full."""
-    rounded = map(adaptivfloat, operands)
-    return np.stack([*map(adaptivfloat, lstm_steps(*rounded, keep=adaptivfloat))])
+    hidden, cells = lstm_steps(*map(adaptivfloat, operands), keep=adaptivfloat)
+    return np.stack([hidden, adaptivfloat(cells)])
 
 
 LSTM(

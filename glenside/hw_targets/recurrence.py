@@ -150,6 +150,7 @@ def lstm_steps(
     w: Array,
     r: Array,
     b: Array,
+    *,
     keep: Callable[[Array], Array] = lambda state: state,
 ) -> Array:
     """The states after each step, (2, T, N, H).

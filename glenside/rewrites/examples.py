@@ -342,7 +342,8 @@ def unrolled_lstms(draw: Draw, most: int = 3) -> Term:
                 builders.concat(1, *(builders.access(y, 1) for y in each))
                 for each in zip(*pairs, strict=True)
             )
-            total = builders.compute("dot", builders.cart_prod(*parts))
+            inputs, weights = parts
+            total = builders.compute("dot", builders.cart_prod(inputs, weights))
         else:
             total = _fold("add", *(_matmul(*each) for each in pairs))
         for bias in biases:
