@@ -119,7 +119,8 @@ def _layer_norm(name: str, outer: str, **others: Any) -> Accelerator:
 
 
 LINEAR = _linear(
-    "flex-linear", summary="linear layers, pools over pairs of steps; :adaptivfloat for its numbers"
+    "flex-linear",
+    summary="linear and LSTM layers, attention, norms, pools; :adaptivfloat for its numbers",
 )
 MAXPOOL = _pool("flex-maxpool", "max")
 MEANPOOL = _pool("flex-meanpool", "mean")

@@ -21,17 +21,17 @@ LSTM = [LAYOUT, LINEAR, SUMS, STEPS, RuleSet("lstm", (lstm("flex-lstm"),))]
 
 @pytest.mark.parametrize("rule", [*SUMS, *STEPS, lstm("flex-lstm")], ids=lambda rule: rule.name)
 def test_every_rule_is_sound_and_fires_on_what_it_looks_for(rule: Rule) -> None:
-    check_fires(rule, examples=40)
+    check_fires(rule, examples=30)
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(sums_of_layers())
 def test_sums_together(term: Term) -> None:
     result = check_program([term], [LAYOUT, LINEAR, SUMS], environment([term]))
     assert result.stop_reason is StopReason.SATURATED
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(unrolled_lstms())
 def test_lstm_together(term: Term) -> None:
     result = check_program([term], LSTM, environment([term]))
