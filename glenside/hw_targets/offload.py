@@ -143,8 +143,8 @@ def rules_for(accelerators: Sequence[Operation]) -> list[RuleSet]:
     from glenside.rewrites.linear import LINEAR
     from glenside.rewrites.matrices import MATRICES
     from glenside.rewrites.pooling import MEANS, POOLING
-    from glenside.rewrites.recurrence import STEPS
     from glenside.rewrites.ruleset import RuleSet
+    from glenside.rewrites.steps import STEPS
     from glenside.rewrites.sums import SUMS
 
     used = set[str]().union(*(a.functions for a in accelerators))

@@ -29,8 +29,8 @@ FAMILIES = (
     "pooling",
     "linear",
     "attention",
+    "steps",
     "sums",
-    "recurrence",
     "convolution",
 )
 """Modules of this package that define rules."""

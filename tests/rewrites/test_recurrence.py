@@ -11,8 +11,9 @@ from glenside.rewrites import Rule, RuleSet, StopReason
 from glenside.rewrites.examples import sums_of_layers, unrolled_lstms
 from glenside.rewrites.layout import LAYOUT
 from glenside.rewrites.linear import LINEAR
-from glenside.rewrites.recurrence import STEPS, lstm
+from glenside.rewrites.recurrence import lstm
 from glenside.rewrites.soundness import check_fires, check_program
+from glenside.rewrites.steps import STEPS
 from glenside.rewrites.sums import SUMS
 from tests.strategies import environment
 
