@@ -6,6 +6,7 @@ the ways to say it, picks the cheapest for the target and compiles it.
 
 from glenside import errors
 from glenside.errors import GlensideError
+from glenside.explore_hardware import explore_hardware
 from glenside.hw_targets import Accelerator, targets
 from glenside.optimize import optimize
 from glenside.program import Program, load
@@ -19,6 +20,7 @@ __all__ = [
     "Program",
     "Report",
     "errors",
+    "explore_hardware",
     "load",
     "optimize",
     "targets",

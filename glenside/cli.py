@@ -21,6 +21,8 @@ from rich.text import Text
 
 import glenside
 from glenside.errors import GlensideError, InputError
+from glenside.explore_hardware import AREAS, SOLVER_LIMIT
+from glenside.hardware_front import check_plot_path
 from glenside.hw_targets.target import Progress as Listener
 from glenside.language import AccessType, random_inputs
 from glenside.optimize import ITER_LIMIT, NODE_LIMIT
@@ -87,6 +89,10 @@ def optimize(
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="Save the program to this directory."),
     ] = None,
+    emit_c: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the program as C source to this directory."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
     iter_limit: Annotated[int, typer.Option(min=0, help="Most iterations.")] = ITER_LIMIT,
@@ -96,13 +102,24 @@ def optimize(
     cost_model: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="In place of the target's own: maximise-offload or roofline."
+            metavar="NAME",
+            help="In place of the target's own: maximise-offload, roofline or cycles.",
         ),
     ] = None,
     extractor: Annotated[
-        str, typer.Option(metavar="NAME", help="best, bottom-up or greedy-dag.")
+        str, typer.Option(metavar="NAME", help="best, bottom-up, greedy-dag or ilp.")
     ] = "best",
+    ilp_limit: Annotated[
+        float | None,
+        typer.Option(min=0, help="Most seconds of the ilp extractor, as its solver counts them."),
+    ] = None,
     check: Annotated[bool, typer.Option(help="Compare with NumPy on random inputs.")] = True,
+    egraph: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json", help="Write the explored e-graph, as egraph-serialize's JSON."
+        ),
+    ] = None,
 ) -> None:
     """Optimise a model for a target and report what came of it."""
     with _progress() as listener:
@@ -116,17 +133,23 @@ def optimize(
             time_limit=time_limit,
             cost_model=cost_model,
             extractor=extractor,
+            ilp_limit=ilp_limit,
             check=check,
+            egraph=egraph,
             progress=listener,
         )
     if output is not None:
         program.save(output)
+    if emit_c is not None:
+        program.to_c(emit_c)
     if as_json:
         print(json.dumps(program.report.to_json(), indent=2))
         return
     _out.print(program.report)
     if output is not None:
         _out.print(f"saved to {output}; run it with: glenside run {output}", soft_wrap=True)
+    if emit_c is not None:
+        _out.print(f"C source in {emit_c}; build it with: make -C {emit_c}", soft_wrap=True)
 
 
 @app.command()
@@ -200,6 +223,75 @@ def run(
         table.add_row(name, *map(_cell, cells))
     _out.print(table)
     _out.print(f"{min(seconds) * 1e3:.2f} ms" + (f", best of {repeat}" if repeat > 1 else ""))
+
+
+@app.command("explore-hardware")
+def explore_hardware(
+    model: ModelArgument,
+    areas: Annotated[
+        str, typer.Option(metavar="A,A,...", help="Budgets, in multipliers.")
+    ] = ",".join(map(str, AREAS)),
+    candidate: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TARGET",
+            help="A unit that may be built, by its target; repeat it for several. "
+            "By default systolic arrays of all sizes that fit.",
+        ),
+    ] = None,
+    shape: ShapeOption = None,
+    params: ParamsOption = None,
+    node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
+    iter_limit: Annotated[int, typer.Option(min=0, help="Most iterations.")] = ITER_LIMIT,
+    solver_limit: Annotated[
+        float, typer.Option(min=0, help="Most seconds for each area, as the solver counts them.")
+    ] = SOLVER_LIMIT,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE.json", help="Write the front as JSON."),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the front: .svg, .png or .html."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the front as JSON.")] = False,
+) -> None:
+    """Find which units, within an area, run a model fastest."""
+    if plot is not None:
+        check_plot_path(plot)
+    with _progress() as listener:
+        front = glenside.explore_hardware(
+            model,
+            _areas(areas),
+            candidate,
+            shapes=_shapes(shape),
+            params=_read_npz(params) if params else None,
+            node_limit=node_limit,
+            iter_limit=iter_limit,
+            solver_limit=solver_limit,
+            progress=listener,
+        )
+    text = json.dumps(front.to_json(), indent=2)
+    if output is not None:
+        try:
+            output.write_text(text + "\n")
+        except OSError as problem:
+            raise InputError(f"cannot write {output}: {problem.strerror}") from problem
+    if plot is not None:
+        front.save_plot(plot)
+    if as_json:
+        print(text)
+    else:
+        _out.print(front)
+
+
+def _areas(option: str) -> list[float]:
+    try:
+        return [float(each) for each in option.split(",") if each.strip()]
+    except ValueError:
+        raise InputError(
+            f"--areas is written A,A,... such as 64,256,1024; got {option!r}"
+        ) from None
 
 
 @app.command()

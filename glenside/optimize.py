@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,8 +47,10 @@ def optimize(
     time_limit: float | None = None,
     cost_model: CostModel | str | None = None,
     extractor: str = "best",
+    ilp_limit: float | None = None,
     rules: Sequence[RuleSet] | None = None,
     check: bool = True,
+    egraph: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Program:
     """Rewrites a model for a target, picks the cheapest way to say it, and compiles that.
@@ -61,17 +64,22 @@ def optimize(
     :param time_limit: exploration stops after so many seconds; None, the default, never, so that
         the same input gives the same program everywhere.
     :param cost_model: a cost model or the name of one; the target's own by default.
-    :param extractor: ``"best"``, ``"bottom-up"`` or ``"greedy-dag"``.
+    :param extractor: ``"best"``, ``"bottom-up"``, ``"greedy-dag"`` or ``"ilp"``, which can prove
+        its answer optimal.
+    :param ilp_limit: budget of ``"ilp"`` in the solver's deterministic seconds, which are of the
+        order of seconds and make the same input give the same program everywhere.
     :param rules: rule sets in place of the target's.
     :param check: compare with the NumPy interpreter on random inputs.
+    :param egraph: a file that the explored e-graph is written to, as egraph-serialize's JSON.
     :param progress: called with (stage, steps done, steps in all).
     :raises GlensideError: the model, target or an option cannot be used, or the check fails.
     """
-    from glenside.extraction import extract, find_cost_model
+    from glenside.exporters.egraph import save_egraph
+    from glenside.extraction import ILP_LIMIT, extract, find_cost_model
     from glenside.rewrites import saturate
     from glenside.rewrites.ruleset import as_ruleset
 
-    _check_limits(node_limit, iter_limit, time_limit)
+    _check_limits(node_limit, iter_limit, time_limit, ilp_limit)
     chosen = find_target(target)
     costs = chosen.cost_model() if cost_model is None else find_cost_model(cost_model)
     clock = _Clock(progress)
@@ -87,8 +95,16 @@ def optimize(
             time_limit=time_limit,
             progress=step,
         )
+    if egraph is not None:
+        save_egraph(egraph, explored.egraph, costs)
     with clock.stage("extract"):
-        extracted = extract(explored.egraph, costs, extractor=extractor, original=imported.roots)
+        extracted = extract(
+            explored.egraph,
+            costs,
+            extractor=extractor,
+            original=imported.roots,
+            ilp_limit=ILP_LIMIT if ilp_limit is None else ilp_limit,
+        )
     with clock.stage("compile"), between_steps() as interrupted:
 
         def compiling(what: str, done: int, total: int) -> None:
@@ -116,6 +132,7 @@ def optimize(
         cost_before=extracted.original_cost,
         cost_after=extracted.cost,
         extractor=extracted.extractor,
+        optimal=extracted.optimal,
         rules=tuple(RuleUse(name, count) for name, count in explored.rules.items()),
         units=count_units(used),
         cost_parts=tuple(getattr(costs, "components", ())),
@@ -139,13 +156,16 @@ def optimize(
     return program
 
 
-def _check_limits(node_limit: int, iter_limit: int, time_limit: float | None) -> None:
+def _check_limits(
+    node_limit: int, iter_limit: int, time_limit: float | None, ilp_limit: float | None
+) -> None:
     for name, limit in (("node_limit", node_limit), ("iter_limit", iter_limit)):
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
             raise InputError(f"{name} must be a whole number from 0 up, got {limit!r}")
-    # Written so that nan is refused.
-    if time_limit is not None and not (isinstance(time_limit, int | float) and time_limit >= 0):
-        raise InputError(f"time_limit must be seconds from 0 up, or None, got {time_limit!r}")
+    for name, seconds in (("time_limit", time_limit), ("ilp_limit", ilp_limit)):
+        # Written so that nan is refused.
+        if seconds is not None and not (isinstance(seconds, int | float) and seconds >= 0):
+            raise InputError(f"{name} must be seconds from 0 up, or None, got {seconds!r}")
 
 
 def _computes(model: Model) -> int:

@@ -294,3 +294,44 @@ def test_the_examples_of_the_readme_work(tmp_path):
     np.testing.assert_array_equal(names["y"], np.full((5, 4), 8, "float32"))
     assert names["program"].report.offloads == {"systolic-array": 1}
     assert names["program"].report.cost_parts == MaximiseOffload.components
+
+
+def test_explore_hardware_prints_a_front_and_writes_it(model, tmp_path):
+    done = glenside(
+        "explore-hardware", model, "--areas", "16,64", "--json",
+        "--candidate", "systolic-array:4x4", "--candidate", "systolic-array:8x8",
+        "--output", tmp_path / "front.json", "--plot", tmp_path / "front.svg",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    front = json.loads(done.stdout)
+    assert json.loads((tmp_path / "front.json").read_text()) == front
+    assert [point["area"] for point in front["points"]] == [0, 16, 64]
+    assert front["candidates"] == {"systolic-array:4x4": 16, "systolic-array:8x8": 64}
+    assert all(point["optimal"] for point in front["points"])
+    assert "<svg" in (tmp_path / "front.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--areas", "5x"), "--areas is written A,A,..."),
+        (("--plot", "front.pdf"), "charts are written as .html, .png, .svg"),
+        (("--candidate", "cpu"), "is the target of one accelerator"),
+    ],
+)
+def test_explore_hardware_says_what_is_wrong(model, options, says):
+    done = glenside("explore-hardware", model, *options)
+    assert done.returncode == 2
+    assert says in " ".join(done.stderr.split()) and "Traceback" not in done.stderr
+
+
+def test_the_ilp_extractor_and_the_e_graph_file(model, tmp_path):
+    done = glenside(
+        "optimize", model, "-t", "systolic-array:16x16", "--extractor", "ilp", "--ilp-limit", "5",
+        "--cost-model", "cycles", "--egraph", tmp_path / "egraph.json", "--no-check", "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["optimal"] is True
+    assert report["cost_parts"] == ["cycles", "bytes moved", "nodes"]
+    assert json.loads((tmp_path / "egraph.json").read_text())["root_eclasses"]

@@ -10,6 +10,7 @@ from glenside.hw_targets import (
     systolic_array,
     systolic_convolution,
     tensor_core,
+    timing,
     vta,
 )
 from glenside.hw_targets.accelerator import Accelerator
@@ -27,5 +28,6 @@ __all__ = [
     "systolic_convolution",
     "targets",
     "tensor_core",
+    "timing",
     "vta",
 ]

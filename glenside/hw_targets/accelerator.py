@@ -70,7 +70,8 @@ class Accelerator:
         shorter ones are padded.
     :param lanes: likewise, but padded to a multiple and done in one pass.
     :param cycles: of one call, over its sizes: an expression or a function of them.
-    :param area: in any unit, the same for all accelerators that are compared.
+    :param area: in any unit, the same for all accelerators that are compared; multipliers for those
+        that ship.
     :param simulate: ``simulate(sizes, *arrays)`` computes one pass as the hardware does, to the
         bit; arrays have the unit's own size. Without it the term itself is computed, all passes at
         once.

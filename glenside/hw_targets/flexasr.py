@@ -22,6 +22,9 @@ Array = np.ndarray[Any, Any]
 
 LANES = 16
 
+MULTIPLIERS = LANES * 16
+"""Each lane multiplies 16 inputs with as many weights in one cycle."""
+
 
 def in_adaptivfloat(compute: Callable[..., Array]) -> dict[str, Any]:
     """What a declaration says of a unit that computes ``compute(*arrays)`` in AdaptivFloat."""
@@ -43,6 +46,7 @@ def _linear(name: str, **others: Any) -> Accelerator:
         defaults={"b": 0},
         lanes={"K": LANES, "N": LANES},
         cycles="M * tiles(K, 16) * tiles(N, 16)",
+        area=MULTIPLIERS,
         **{"target": "flexasr", **others},
     )
 
@@ -58,6 +62,7 @@ def _pool(name: str, function: str, **others: Any) -> Accelerator:
         constraints=["T % 2 == 0", "T >= 2"],
         lanes={"H": LANES},
         cycles="T // 2 * tiles(H, 16)",
+        area=LANES,
         **{"target": "flexasr", **others},
     )
 
@@ -72,6 +77,7 @@ def _attention(name: str, **others: Any) -> Accelerator:
                 (compute softmax (access 2 (compute dot (cart-prod :batch 1 ?q ?k)))) ?v))""",
         lanes={"K": LANES, "D": LANES},
         cycles="B * M * (tiles(K, 16) * tiles(N, 16) + tiles(D, 16) * tiles(N, 16))",
+        area=MULTIPLIERS,
         **{"target": "flexasr", **others},
     )
 
@@ -114,6 +120,9 @@ def _layer_norm(name: str, outer: str, **others: Any) -> Accelerator:
         },
         computes=scaled(fold("div", centred, spread(deviation))),
         also=[scaled(fold("mul", centred, spread(each("recip", deviation))))],
+        # Three passes over a row: its mean, its variance, scaling.
+        cycles=" * ".join(["3", *outer.split(), "tiles(H, 16)"]),
+        area=LANES,
         **{"target": "flexasr", **others},
     )
 

@@ -32,11 +32,14 @@ class OffloadTarget:
 
     :param units: names of the units.
     :param make_rules: the rewrites that find them and those that bring programs to their forms.
+    :param parameters: with which all calls begin, where that is what tells the hardware (the size
+        of an array).
     """
 
     name: str
     units: tuple[str, ...]
     make_rules: Callable[[], Sequence[RuleSet]] = field(repr=False)
+    parameters: Shape | None = None
 
     def rules(self) -> Sequence[RuleSet]:
         """The rewrites that are explored."""

@@ -8,7 +8,9 @@ sizes are ``blocked``: see :func:`glenside.language.units.run_blocked`.
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +18,10 @@ import numpy as np
 from glenside.errors import ShapeError, TargetError
 from glenside.hw_targets.offload import OffloadTarget
 from glenside.hw_targets.target import register_target
+from glenside.hw_targets.timing import register_timing
 from glenside.language import builders
 from glenside.language.interpreter import matrix_product
-from glenside.language.shape import Shape
+from glenside.language.shape import AccessType, Shape
 from glenside.language.term import Term
 from glenside.language.units import Unit, register_unit
 
@@ -74,6 +77,40 @@ def _simulate(parameters: Shape, arrays: list[Array]) -> Array:
 UNIT = register_unit(Unit(NAME, _meaning, _simulate, array=_size))
 
 
+def pass_cycles(rows: int, columns: int, stream: int) -> int:
+    """Cycles of one pass: R to load the tile of weights, then one row of the stream a cycle, of
+    which the last leaves the far corner R + C - 2 cycles after it came in.
+
+    ``2 R + C + M - 2`` for M rows, as SCALE-Sim has it (Samajdar et al., "A systematic methodology
+    for characterizing scalability of DNN accelerators using SCALE-Sim", ISPASS 2020).
+    """
+    return 2 * rows + columns + stream - 2 if stream else 0
+
+
+def product_cycles(rows: int, columns: int, stream: int, depth: int, outputs: int) -> int:
+    """Cycles of a product (stream, depth) by (depth, outputs): a pass for each tile of weights."""
+    return -(-depth // rows) * -(-outputs // columns) * pass_cycles(rows, columns, stream)
+
+
+def _cycles(op: str, parameters: Shape, batch: int, operands: Sequence[AccessType]) -> float:
+    rows, columns = parameters
+    a, b = operands
+    shared = math.prod(a.outer[:batch])
+    stream = math.prod(a.outer[batch:])
+    if op == "call":
+        return shared * pass_cycles(rows, columns, stream)
+    outputs = math.prod(b.outer[batch:])
+    return shared * product_cycles(rows, columns, stream, math.prod(a.item), outputs)
+
+
+def area(parameters: Shape) -> float:
+    """One multiplier in each of R x C cells."""
+    return float(parameters[0] * parameters[1])
+
+
+register_timing(NAME, _cycles, area)
+
+
 def _target(options: str) -> OffloadTarget:
     match = re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})", options)
     if match is None:
@@ -90,7 +127,7 @@ def _target(options: str) -> OffloadTarget:
 
         return [IM2COL, LAYOUT, systolic_rules(rows, columns)]
 
-    return OffloadTarget(f"{NAME}:{rows}x{columns}", (NAME,), rules)
+    return OffloadTarget(f"{NAME}:{rows}x{columns}", (NAME,), rules, (rows, columns))
 
 
 register_target(NAME, _target, f"weight-stationary matrix unit, written {NAME}:RxC")

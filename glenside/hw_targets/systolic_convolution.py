@@ -4,13 +4,21 @@ Rows take the channels (or, with im2col on the fly, the elements of a window), c
 ``(call systolic-conv2d-nchw (R C kh kw sh sw) W X)`` takes filters (O C kh kw) and data (N C H W);
 ``-nhwc`` takes (kh kw C O) and (N H W C). R divides the channels and C the filters, except for the
 ``-im2col-`` units, which pad the last tiles themselves. Nothing is padded around the image.
+
+They take as long as the products they are made of: one of windows with filters, or, without im2col,
+one of channels with filters for each element of a window.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 from glenside.errors import ShapeError
+from glenside.hw_targets.systolic_array import area, product_cycles
+from glenside.hw_targets.timing import register_timing
 from glenside.language import builders
-from glenside.language.shape import Shape
+from glenside.language.shape import AccessType, Shape
 from glenside.language.term import Term
 from glenside.language.units import Unit, register_unit
 
@@ -51,7 +59,20 @@ def _unit(layout: str, im2col: bool) -> Unit:
         result = _convolution(name, x, w, (sh, sw))
         return builders.transpose(result, (0, 2, 3, 1)) if layout == "nhwc" else result
 
-    return register_unit(Unit(name, meaning))
+    unit = register_unit(Unit(name, meaning))
+
+    def cycles(op: str, parameters: Shape, batch: int, operands: Sequence[AccessType]) -> float:
+        own = [AccessType(each.shape[batch:], (), each.dtype) for each in operands]
+        pixels = unit.infer(parameters, own).size
+        filters, channels = own[0].shape[:2] if layout == "nchw" else own[0].shape[:1:-1]
+        rows, columns, kh, kw = parameters[:4]
+        stream = pixels // filters if filters else 0
+        once, depth = (1, channels * kh * kw) if im2col else (kh * kw, channels)
+        product = product_cycles(rows, columns, stream, depth, filters)
+        return math.prod(operands[0].shape[:batch]) * once * product
+
+    register_timing(name, cycles, area)
+    return unit
 
 
 UNITS = tuple(_unit(layout, im2col) for layout in ("nchw", "nhwc") for im2col in (False, True))
