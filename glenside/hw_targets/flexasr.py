@@ -145,7 +145,7 @@ def _lstm_cycles(steps: int, rows: int, depth: int, size: int) -> float:
     return steps * rows * tiles * -(-4 * size // LANES)
 
 
-LSTM_LAYER = LSTM("flex-lstm", target="flexasr", cycles=_lstm_cycles)
+LSTM_LAYER = LSTM("flex-lstm", target="flexasr", cycles=_lstm_cycles, area=MULTIPLIERS)
 
 
 def _softmax(x: Array) -> Array:
@@ -182,6 +182,7 @@ LSTM(
     "flex-lstm-af",
     target="flexasr:adaptivfloat",
     cycles=_lstm_cycles,
+    area=MULTIPLIERS,
     simulate=_lstm,
     numerics="AdaptivFloat<8,3>",
 )

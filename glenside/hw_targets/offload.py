@@ -87,8 +87,22 @@ class Operation(Protocol):
     def functions(self) -> frozenset[str]:
         """What it computes: the rule families that bring programs to its form follow from it."""
 
+    @property
+    def operands(self) -> Mapping[str, str]:
+        """What each operand has to be, by name."""
+
+    @property
+    def area(self) -> float | None:
+        """Of its hardware, where known."""
+
+    def sizes(self, parameters: Shape, operands: Sequence[AccessType]) -> dict[str, int]:
+        """The sizes of one call by name; raises :class:`ShapeError`."""
+
     def cycles_of(self, parameters: Shape, operands: Sequence[AccessType]) -> float | None:
         """Cycles of one call, where known."""
+
+    def description(self) -> list[str]:
+        """The declaration in lines of text."""
 
     def rule(self) -> Rule:
         """The rewrite that finds it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -40,6 +40,7 @@ class LSTM:
         bit. Without it the term itself is computed.
     :param numerics: the simulator's number format.
     :param cycles: of one call, from T, N, K and H.
+    :param area: as of :class:`~glenside.hw_targets.accelerator.Accelerator`.
     :param summary: what ``glenside targets`` says of the target.
     """
 
@@ -49,11 +50,19 @@ class LSTM:
     simulate: Callable[..., Array] | None = None
     numerics: str = ""
     cycles: Callable[[int, int, int, int], float] | None = None
+    area: float | None = None
     summary: str = ""
 
     functions: ClassVar[frozenset[str]] = frozenset({"dot", "add", "mul", "sigmoid", "tanh"})
     """What it computes."""
-    operands: ClassVar[tuple[str, ...]] = ("x", "h", "c", "w", "r", "b")
+    operands: ClassVar[Mapping[str, str]] = {
+        "x": "((T N K) ())",
+        "h": "((N H) ())",
+        "c": "((N H) ())",
+        "w": "((4 H K) ())",
+        "r": "((4 H H) ())",
+        "b": "((4 H) ())",
+    }
 
     def __post_init__(self) -> None:
         simulate = self.simulate
@@ -69,10 +78,9 @@ class LSTM:
 
     def term(self, parameters: Shape, operands: Sequence[Term]) -> Term:
         """What one call computes; raises :class:`ShapeError`."""
-        self._check(parameters, [each.type for each in operands])
+        sizes = self.sizes(parameters, [each.type for each in operands])
         x, h, c, w, r, b = operands
-        steps, _, depth = x.shape
-        size = h.shape[1]
+        steps, depth, size = sizes["T"], sizes["K"], sizes["H"]
         weights = builders.access(builders.reshape(w, (GATES * size, depth)), 1)
         recurrence = builders.access(builders.reshape(r, (GATES * size, size)), 1)
         bias = builders.reshape(b, (GATES * size,))
@@ -102,39 +110,38 @@ class LSTM:
         )
         return builders.concat(0, *(builders.unsqueeze(stack, 0) for stack in stacks))
 
-    def _check(self, parameters: Shape, types: Sequence[AccessType]) -> None:
-        takes = (
-            f"{self.name} takes x ((T N K) ()), h and c ((N H) ()), w ((4 H K) ()), "
-            "r ((4 H H) ()) and b ((4 H) ()), floats of one dtype and at least one step"
+    def sizes(self, parameters: Shape, operands: Sequence[AccessType]) -> dict[str, int]:
+        """T, N, K and H of one call.
+
+        :raises ShapeError: operands or parameters do not fit.
+        """
+        ranks = [len(each.shape) for each in operands]
+        if not parameters and ranks == [3, 2, 2, 3, 3, 2]:
+            (t, n, k), h = operands[0].shape, operands[1].shape[1]
+            shapes = [(t, n, k), (n, h), (n, h), (GATES, h, k), (GATES, h, h), (GATES, h)]
+            dtype = operands[0].dtype
+            wanted = [AccessType(shape, (), dtype) for shape in shapes]
+            if list(operands) == wanted and dtype in FLOATS and t > 0:
+                return {"T": t, "N": n, "K": k, "H": h}
+        takes = ", ".join(f"{name} {shape}" for name, shape in self.operands.items())
+        got = ", ".join(map(str, operands)) + f" and {parameters}" * bool(parameters)
+        raise ShapeError(
+            f"{self.name} takes {takes}, floats of one dtype and at least one step; got {got}"
         )
-        got = ", ".join(map(str, types)) + f" and {parameters}" * bool(parameters)
-        if parameters or [len(each.shape) for each in types] != [3, 2, 2, 3, 3, 2]:
-            raise ShapeError(f"{takes}; got {got}")
-        steps, rows, depth = types[0].shape
-        size = types[1].shape[1]
-        fits = [
-            (steps, rows, depth),
-            (rows, size),
-            (rows, size),
-            (GATES, size, depth),
-            (GATES, size, size),
-            (GATES, size),
-        ]
-        dtypes = {each.dtype for each in types}
-        if (
-            [each.shape for each in types] != fits
-            or any(each.item for each in types)
-            or len(dtypes) != 1
-            or not dtypes.issubset(FLOATS)
-            or steps < 1
-        ):
-            raise ShapeError(f"{takes}; got {got}")
 
     def cycles_of(self, parameters: Shape, operands: Sequence[AccessType]) -> float | None:
         """Cycles of one call; None where the declaration does not say."""
-        self._check(parameters, operands)
-        (steps, rows, depth), (_, size) = operands[0].shape, operands[1].shape
-        return self.cycles and float(self.cycles(steps, rows, depth, size))
+        sizes = self.sizes(parameters, operands)
+        return self.cycles and float(self.cycles(*sizes.values()))
+
+    def description(self) -> list[str]:
+        """The declaration in lines of text, for headers."""
+        lines = [
+            f"{self.name}: T steps of an LSTM, gates in the order i, f, g, o, from the states h "
+            "and c; result ((2 T N H) ()): the hidden and the cell state after each"
+        ]
+        lines += [f"{name}: {shape}" for name, shape in self.operands.items()]
+        return lines + [f"numbers: {self.numerics}"] * bool(self.numerics)
 
     def rule(self) -> Rule:
         """The rewrite from unrolled steps to a call."""
