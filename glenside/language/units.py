@@ -147,6 +147,11 @@ def register_unit(unit: Unit) -> Unit:
     return unit
 
 
+def is_unit(name: str) -> bool:
+    """Whether a unit of that name is registered."""
+    return name in _UNITS
+
+
 def find_unit(name: str) -> Unit:
     """The unit of that name; raises :class:`ShapeError` naming those that exist."""
     if name not in _UNITS:
