@@ -94,6 +94,48 @@ def test_the_layout_of_operands_and_result_belongs_to_the_unit():
     assert call.children[0].type.item == (7, 5)
 
 
+FILTERED = "(compute dot (cart-prod {}))"
+LOOKS = "(squeeze 1 (windows (C kh kw) (1 sh sw) (access 1 ?x)))"
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        {
+            "operands": {"x": "((N C H W) ())", "w": "((O C kh kw) ())"},
+            "computes": FILTERED.format(order),
+        }
+        for order in (f"{LOOKS} (access 1 ?w)", f"(access 1 ?w) {LOOKS}")
+    ],
+)
+def test_a_product_is_found_whichever_operand_comes_first(declaration):
+    unit = Accelerator("test-filters", **declaration)
+    check_fires(unit.rule(), examples=40)
+    image = np.random.default_rng(3).standard_normal((2, 3, 9, 8)).astype("float32")
+    x, w = b.tensor("x", image.shape), b.tensor("w", (5, 3, 2, 3))
+    looks = b.squeeze(b.windows(b.access(x, 1), (3, 2, 3), (1, 2, 1)), 1)
+    filters = b.access(w, 1)
+    for product in (b.cart_prod(looks, filters), b.cart_prod(filters, looks)):
+        program = glenside.optimize(b.compute("dot", product), "test-filters")
+        assert program.report.offloads == {"test-filters": 1}
+        assert program.report.left == ()
+
+
+def test_a_batched_product_is_found_whichever_operand_comes_first():
+    unit = Accelerator(
+        "test-weighed",
+        operands={"s": "((B M) (K))", "v": "((B D) (K))"},
+        computes="(compute dot (cart-prod :batch 1 (compute relu ?s) ?v))",
+    )
+    check_fires(unit.rule(), examples=40)
+    s, v = (b.access(b.tensor(n, (2, m, 4)), 2) for n, m in (("s", 3), ("v", 5)))
+    s = b.access(b.compute("relu", b.access(s, 0)), 2)
+    for factors in ((s, v), (v, s)):
+        product = b.compute("dot", b.cart_prod(*factors, 1))
+        program = glenside.optimize(product, "test-weighed")
+        assert program.report.offloads == {"test-weighed": 1}
+
+
 def test_parameters_are_what_only_the_term_has():
     unit = Accelerator(
         "test-pool",
