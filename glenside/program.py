@@ -182,6 +182,19 @@ class Program:
             raise GlensideError(f"{self.name} was loaded: only the program as compiled can do this")
         return cast(Executable, self._executable)
 
+    def expanded(self, *, unrolled: bool = False, check: bool = True) -> tuple[Term, ...]:
+        """The extracted program in calls on the units' own sizes, one term for each output.
+
+        Tiles are axes of the operands of one ``call``, ``:batch`` of them; ``unrolled`` spells each
+        as a term.
+
+        :param check: compute every kind of expansion on small numbers and compare.
+        :raises CheckFailed: an expansion computes something else.
+        """
+        from glenside.hw_targets.expansion import expand
+
+        return tuple(expand(self.terms, unrolled=unrolled, check=check))
+
     def to_onnx(self) -> Any:
         """The program as an ONNX ``ModelProto``, accelerator calls being local functions.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from glenside.explain.records import SHOWN, Left
+from glenside.hw_targets.expansion import tile_calls
 from glenside.hw_targets.offload import accelerator_of, target_of
 from glenside.hw_targets.timing import term_cycles
 from glenside.language import Term
@@ -41,11 +42,15 @@ class RuleUse:
 
 @dataclass(frozen=True)
 class UnitUse:
-    """Calls of one unit of a target, and their cycles where its declaration says."""
+    """Calls of one unit of a target, and their cycles where its declaration says.
+
+    ``tiles`` counts the invocations on the unit's own size that they expand to.
+    """
 
     unit: str
     calls: int
     cycles: float | None = None
+    tiles: int | None = None
 
 
 @dataclass(frozen=True)
@@ -121,7 +126,9 @@ class Report:
             "extractor": self.extractor,
             "optimal": self.optimal,
             "rules": {rule.name: rule.matches for rule in self.rules},
-            "units": {u.unit: {"calls": u.calls, "cycles": u.cycles} for u in self.units},
+            "units": {
+                u.unit: {"calls": u.calls, "cycles": u.cycles, "tiles": u.tiles} for u in self.units
+            },
             "exact": self.exact,
             "left": [dataclasses.asdict(each) for each in self.left],
         }
@@ -242,7 +249,8 @@ def count_units(terms: Iterable[Term]) -> tuple[UnitUse, ...]:
     uses = []
     for unit, calls in sorted(by_unit.items()):
         cycles = [c for c in map(term_cycles, calls) if c is not None]
-        uses.append(UnitUse(unit, len(calls), math.fsum(cycles) if cycles else None))
+        tiles = sum(map(tile_calls, calls))
+        uses.append(UnitUse(unit, len(calls), math.fsum(cycles) if cycles else None, tiles))
     return tuple(uses)
 
 
@@ -253,8 +261,9 @@ def count_host_ops(terms: Iterable[Term]) -> dict[str, int]:
 
 
 def _use(use: UnitUse) -> str:
-    cycles = "" if use.cycles is None else f" ({use.cycles:,.0f} cycles)"
-    return f"{use.unit} {use.calls}{cycles}"
+    more = [f"{use.tiles:,} tile calls"] if use.tiles not in (None, use.calls) else []
+    more += [f"{use.cycles:,.0f} cycles"] if use.cycles is not None else []
+    return f"{use.unit} {use.calls}" + (f" ({', '.join(more)})" if more else "")
 
 
 def _counts(counts: dict[str, int]) -> str:

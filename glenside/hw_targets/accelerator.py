@@ -201,6 +201,11 @@ class Accelerator:
         terms = (checked.template, *checked.others)
         return [form for each in terms for form in forms(each, checked.splits, self.defaults)]
 
+    @property
+    def tiling(self) -> Tiling:
+        """How calls of any size are cut and padded to the unit's own."""
+        return self._checked.tiling
+
     def rule(self) -> Rule:
         """The rewrite from the term to a call."""
         return self._rule

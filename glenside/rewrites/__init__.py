@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         first_seen,
         saturate,
     )
+    from glenside.rewrites.tiling import tile_to
 
 __all__ = [
     "PRESENT",
@@ -43,6 +44,7 @@ __all__ = [
     "rewrite_rule",
     "rule_named",
     "saturate",
+    "tile_to",
 ]
 
 _HOMES = {
@@ -59,6 +61,7 @@ _HOMES = {
         "first_seen",
         "saturate",
     ),
+    "tiling": ("tile_to",),
 }
 
 

@@ -15,10 +15,11 @@ from egglog import bindings
 from glenside.errors import GlensideError, UnsoundRewrite
 from glenside.language.operators import OPERATORS
 from glenside.language.term import Term
-from glenside.rewrites.freezing import freeze
+from glenside.rewrites.freezing import freeze, read
 from glenside.rewrites.frozen import FrozenEGraph
 from glenside.rewrites.loading import WATCH, Tables, constructor, watch_declarations
 from glenside.rewrites.program import ACCESS, OPERANDS, program_for
+from glenside.rewrites.regions import Explored, Region
 from glenside.rewrites.ruleset import Rule
 
 _SPAN = bindings.RustSpan("glenside", 0, 0)
@@ -55,6 +56,7 @@ class EGraph:
         self._roots: tuple[Term, ...] = ()
         self._tables = Tables(())
         self._unseen: dict[int, Any] = {}
+        self._regions: list[tuple[list[int], list[int]]] = []
 
     def close(self) -> None:
         """Gives the e-graph's memory and declarations back; it cannot be used any more."""
@@ -71,9 +73,27 @@ class EGraph:
         """
         if self._numbers:
             raise ValueError("a program has been loaded already")
-        self._tables = Tables(roots, state_types)
-        self._tables.load(self._egg)
-        self._numbers, self._roots = self._tables.numbers, tuple(roots)
+        tables = Tables(roots, state_types)
+        self._numbers, self._roots, self._tables = tables.numbers, tuple(roots), tables
+        self._load(tables)
+
+    def load_regions(self, regions: Sequence[Region]) -> None:
+        """Adds regions of a program, placeholders standing for what is elsewhere."""
+        tables = Tables()
+        self._regions = []
+        for region in regions:
+            places = [tables.add_placeholder(each.type) for each in region.inputs]
+            terms: list[int] = []
+            for term, operands in zip(region.terms, region.operands, strict=True):
+                below = [terms[at] if inside else places[at] for inside, at in operands]
+                terms.append(tables.add_term(term, below))
+            for at in region.roots:
+                tables.add_root(terms[at])
+            self._regions.append((terms, places))
+        self._load(tables)
+
+    def _load(self, tables: Tables) -> None:
+        tables.load(self._egg)
         self._infer_types("loading")
 
     def apply(self, rule: Rule) -> Step:
@@ -144,3 +164,16 @@ class EGraph:
     def freeze_with_terms(self) -> tuple[FrozenEGraph, dict[Term, int]]:
         """Likewise, and the class of each term that was loaded."""
         return freeze(self._egg, self._roots, self._numbers)
+
+    def explored_regions(self) -> Explored:
+        """What was found for the regions that were loaded.
+
+        :raises UnsoundRewrite: a node does not have the type of its class.
+        """
+        nodes, types, loaded = read(self._egg)
+        return Explored(
+            nodes,
+            types,
+            [[loaded[n] for n in terms] for terms, _ in self._regions],
+            [[loaded[n] for n in places] for _, places in self._regions],
+        )

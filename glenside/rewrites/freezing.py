@@ -33,20 +33,36 @@ def freeze(
 
     :raises UnsoundRewrite: a node does not have the type of its class.
     """
+    nodes, types, classes_loaded = read(egg)
+    at_roots = [classes_loaded[loaded[root]] for root in roots]
+    result, number = frozen(nodes, types, at_roots)
+    return result, {term: number[classes_loaded[n]] for term, n in loaded.items()}
+
+
+def read(egg: Any) -> tuple[dict[Class, list[Node]], dict[Class, AccessType], dict[int, Class]]:
+    """The nodes and the type of every class, and the class of all that was loaded, by its number.
+
+    :raises UnsoundRewrite: a node does not have the type of its class.
+    """
     reader = _Reader(egg)
     types = reader.types()
-    classes_loaded = reader.loaded()
-    at_roots = [classes_loaded[loaded[root]] for root in roots]
-    classes = _reachable(reader.nodes(types), at_roots)
+    return reader.nodes(types), types, reader.loaded()
+
+
+def frozen(
+    nodes: Mapping[Class, list[Node]], types: Mapping[Class, AccessType], at_roots: Sequence[Class]
+) -> tuple[FrozenEGraph, dict[Class, int]]:
+    """What can be reached from some classes, and the numbers of these classes."""
+    classes = _reachable(nodes, at_roots)
     number = _number(classes)
-    frozen: list[tuple[ENode, ...]] = [()] * len(classes)
-    for name, nodes in classes.items():
-        members = (ENode(op, values, tuple(number[c] for c in ch)) for op, values, ch in nodes)
-        frozen[number[name]] = tuple(sorted(members, key=_order))
+    members: list[tuple[ENode, ...]] = [()] * len(classes)
+    for name, each in classes.items():
+        made = (ENode(op, values, tuple(number[c] for c in ch)) for op, values, ch in each)
+        members[number[name]] = tuple(sorted(made, key=_order))
     # `number` was filled in the order of the numbers.
-    frozen_types = tuple(types[name] for name in number)
-    result = FrozenEGraph(tuple(frozen), frozen_types, tuple(number[name] for name in at_roots))
-    return result, {term: number[classes_loaded[n]] for term, n in loaded.items()}
+    types_in_order = tuple(types[name] for name in number)
+    roots = tuple(number[name] for name in at_roots)
+    return FrozenEGraph(tuple(members), types_in_order, roots), number
 
 
 class _Reader:

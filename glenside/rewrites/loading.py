@@ -23,6 +23,7 @@ from typing import Any
 from egglog import bindings
 
 from glenside.language.operators import OPERATORS, Kind, Operator
+from glenside.language.shape import AccessType
 from glenside.language.term import Term, topological_order
 from glenside.rewrites.encoding import SORTS, encode
 from glenside.rewrites.types import function_facts
@@ -81,6 +82,10 @@ def _declarations(access: str, operands: str, declared: str) -> Iterator[str]:
     yield "(relation load_text (i64 String))"
     yield "(relation load_type (i64 i64 i64 i64))"
     yield "(relation load_root (i64))"
+    # A placeholder: an access of which only the type is known.
+    yield f"(constructor load_placeholder (i64) {access})"
+    yield "(relation load_place (i64))"
+    yield _rule("(load_place n)", "(set (load_node n) (load_placeholder n))")
     yield _rule("(load_root n) (= x (load_node n))", "(root x)")
     for name, (sort, _, entry) in lists.items():
         yield f"(function load_{name} (i64) {sort} :no-merge)"
@@ -153,19 +158,45 @@ def _rule(query: str, actions: str, ruleset: str = RULESET) -> str:
 class Tables:
     """The rows to load; ``numbers`` gives each term its number."""
 
-    def __init__(self, roots: Sequence[Term], state_types: bool = True) -> None:
+    def __init__(self, roots: Sequence[Term] = (), state_types: bool = True) -> None:
         self._rows: dict[str, list[Row]] = {}
         self._texts: dict[str, int] = {}
         self._lists: dict[tuple[str, tuple[int, ...]], int] = {}
+        self._state_types = state_types
+        self._count = 0
         self.numbers: dict[Term, int] = {}
-        for number, term in enumerate(topological_order(roots)):
-            self.numbers[term] = number
-            self._node("load", number, term, tuple(self.numbers[c] for c in term.children))
-            if state_types:
-                outer, item = self._list("ints", term.outer), self._list("ints", term.item)
-                self._add("load_type", number, outer, item, self._text(term.dtype))
+        for term in topological_order(roots):
+            children = [self.numbers[child] for child in term.children]
+            self.numbers[term] = self.add_term(term, children)
         for root in roots:
-            self._add("load_root", self.numbers[root])
+            self.add_root(self.numbers[root])
+
+    def add_term(self, term: Term, operands: Sequence[int]) -> int:
+        """The number of a term over others, by their numbers."""
+        number = self._next()
+        self._node("load", number, term, tuple(operands))
+        self._state(number, term.type)
+        return number
+
+    def add_placeholder(self, of: AccessType) -> int:
+        """The number of an access of which nothing but the type is known."""
+        number = self._next()
+        self._add("load_place", number)
+        self._state(number, of)
+        return number
+
+    def add_root(self, number: int) -> None:
+        """Says that this is an output of the program."""
+        self._add("load_root", number)
+
+    def _next(self) -> int:
+        self._count += 1
+        return self._count - 1
+
+    def _state(self, number: int, of: AccessType) -> None:
+        if self._state_types:
+            outer, item = self._list("ints", of.outer), self._list("ints", of.item)
+            self._add("load_type", number, outer, item, self._text(of.dtype))
 
     def watch(self, number: int, term: Term, operands: tuple[int, ...]) -> None:
         """Adds a node to look for: the operator and attributes of ``term`` over those operands."""

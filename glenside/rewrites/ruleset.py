@@ -30,6 +30,7 @@ FAMILIES = (
     "pooling",
     "linear",
     "convolution",
+    "tiling",
 )
 """Modules of this package that define rules."""
 

@@ -20,7 +20,7 @@ from glenside.exporters.onnx.host import (
     may_be_absent,
 )
 from glenside.exporters.onnx.operators import Program, Step, step
-from glenside.language import AccessType, Term, builders, find_unit, to_text
+from glenside.language import AccessType, Term, builders, to_text, units
 from glenside.language.shape import Shape
 
 Array = np.ndarray[Any, Any]
@@ -280,7 +280,7 @@ class _Functions:
             for i, t in enumerate(types)
         }
         result = graph.names.take("result")
-        meaning = _meaning(
+        meaning = units.meaning(
             term,
             [
                 builders.access(builders.tensor(each, whole.shape, whole.dtype), t.split)
@@ -304,11 +304,3 @@ class _Functions:
                 doc_string=f"{term!r} means {to_text(meaning)}",
             )
         )
-
-
-def _meaning(term: Term, operands: Sequence[Term]) -> Term:
-    if term.op == "call":
-        return find_unit(term["unit"]).meaning(term["parameters"], tuple(operands))
-    a, b = operands
-    product = builders.cart_prod(a, b, term["batch"])
-    return builders.compute("dot", product, term["accumulate"])
