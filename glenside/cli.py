@@ -25,8 +25,9 @@ from glenside.explore_hardware import AREAS, SOLVER_LIMIT
 from glenside.hardware_front import check_plot_path
 from glenside.hw_targets.target import Progress as Listener
 from glenside.language import AccessType, random_inputs
-from glenside.optimize import ITER_LIMIT, NODE_LIMIT
+from glenside.limits import ITER_LIMIT, NODE_LIMIT
 from glenside.program import Program
+from glenside.quantization import Quantization
 
 if TYPE_CHECKING:
     from glenside.rewrites.ruleset import RuleSet
@@ -109,6 +110,17 @@ def optimize(
     extractor: Annotated[
         str, typer.Option(metavar="NAME", help="best, bottom-up, greedy-dag or ilp.")
     ] = "best",
+    quantize: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SAMPLES.npz",
+            help="Quantise a float model to int8 first, calibrated with these inputs by name.",
+        ),
+    ] = None,
+    percentile: Annotated[
+        float,
+        typer.Option(min=0, max=100, help="Of the magnitudes in a sample that --quantize keeps."),
+    ] = 100.0,
     ilp_limit: Annotated[
         float | None,
         typer.Option(min=0, help="Most seconds of the ilp extractor, as its solver counts them."),
@@ -133,6 +145,7 @@ def optimize(
             time_limit=time_limit,
             cost_model=cost_model,
             extractor=extractor,
+            quantize=Quantization(_read_npz(quantize), percentile) if quantize else None,
             ilp_limit=ilp_limit,
             check=check,
             egraph=egraph,
@@ -308,6 +321,66 @@ def explain(
         print(json.dumps(told.to_json(), indent=2))
     else:
         _out.print(told)
+
+
+@app.command()
+def explore(
+    model: ModelArgument,
+    target: TargetOption = None,
+    shape: ShapeOption = None,
+    params: ParamsOption = None,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="PATTERN", help="Stop when this is found, such as '(call ?u ?p ?x)'."),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.html", help="Write a page to look around in the e-graph."),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw charts: .svg, .png, .html or .json."),
+    ] = None,
+    cost_model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="In place of the target's own.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all tables as JSON.")] = False,
+    node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
+    iter_limit: Annotated[int, typer.Option(min=0, help="Most iterations.")] = ITER_LIMIT,
+    time_limit: Annotated[
+        float | None, typer.Option(min=0, help="Most seconds of exploration.")
+    ] = None,
+) -> None:
+    """Watch the e-graph of a model grow, pass by pass."""
+    from glenside.explore.live import watch
+
+    exploration = glenside.explore(
+        model,
+        target or DEFAULT_TARGET,
+        shapes=_shapes(shape),
+        params=_read_npz(params) if params else None,
+        cost_models=None if cost_model is None else [cost_model],
+        node_limit=node_limit,
+        iter_limit=iter_limit,
+        time_limit=time_limit,
+    )
+    found = watch(exploration, _err if as_json else _out, until)
+    if html is not None:
+        exploration.write_html(html)
+    if plot is not None:
+        from glenside.explore import plots
+
+        plots.save(exploration.plot(), plot)
+    if as_json:
+        print(json.dumps(exploration.to_json(), indent=2))
+        return
+    if until is not None:
+        _out.print("found" if found else "not found", soft_wrap=True)
+    reason = exploration.stop_reason
+    _out.print(f"stop reason: {reason.value}" if reason else "stopped where the pattern was found")
+    for path, what in ((html, "page"), (plot, "charts")):
+        if path is not None:
+            _out.print(f"{what} in {path}", soft_wrap=True)
 
 
 @app.command()

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside import check as checking
+from glenside import quantization
 from glenside.errors import InputError
 from glenside.frontends import load_model
+from glenside.hw_targets.offload import float_products
 from glenside.hw_targets.target import Progress, Target, find_target
 from glenside.interrupt import between_steps
 from glenside.language import Model, topological_order
+from glenside.limits import ITER_LIMIT, NODE_LIMIT
 from glenside.program import Program
 from glenside.report import (
     Report,
@@ -32,9 +35,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-NODE_LIMIT = 200_000
-ITER_LIMIT = 50
-
 
 def optimize(
     model: object,
@@ -49,6 +49,7 @@ def optimize(
     extractor: str = "best",
     ilp_limit: float | None = None,
     rules: Sequence[RuleSet] | None = None,
+    quantize: object = None,
     check: bool = True,
     egraph: str | Path | None = None,
     progress: Progress | None = None,
@@ -69,14 +70,20 @@ def optimize(
     :param ilp_limit: budget of ``"ilp"`` in the solver's deterministic seconds, which are of the
         order of seconds and make the same input give the same program everywhere.
     :param rules: rule sets in place of the target's.
+    :param quantize: quantise the products of a float model first: a :class:`Quantization`, or the
+        samples to calibrate with, as it takes them (an ``.npz`` of them too). The check then
+        compares with the quantised model, and the report says what quantising cost.
     :param check: compare with the NumPy interpreter on random inputs.
     :param egraph: a file that the explored e-graph is written to, as egraph-serialize's JSON.
     :param progress: called with (stage, steps done, steps in all).
-    :raises GlensideError: the model, target or an option cannot be used, or the check fails.
+    :raises GlensideError: the model, target or an option cannot be used, or the check fails. An
+        unexpected error while rewriting only warns (:class:`~glenside.errors.NotOptimised`): the
+        program is then the one imported, and the report says so.
     """
     from glenside.explain.accounting import account
     from glenside.exporters.egraph import save_egraph
     from glenside.extraction import ILP_LIMIT, extract, find_cost_model
+    from glenside.fallback import Failure, as_imported, unexplored
     from glenside.rewrites import saturate
     from glenside.rewrites.ruleset import as_ruleset
 
@@ -85,10 +92,17 @@ def optimize(
     costs = chosen.cost_model() if cost_model is None else find_cost_model(cost_model)
     explored_with = chosen.rules() if rules is None else [as_ruleset(each) for each in rules]
     clock = _Clock(progress)
+    failure = Failure(own_costs=not isinstance(cost_model, str | None))
 
     with clock.stage("import") as step:
         imported = load_model(model, shapes=shapes, params=params, progress=step)
-    with clock.stage("saturate") as step:
+    error = None
+    if quantize is not None:
+        with clock.stage("quantise") as step:
+            imported, error = quantization.quantize(
+                imported, quantization.as_quantization(quantize), step
+            )
+    with failure.caught("saturate", clock.raised), clock.stage("saturate") as step:
         explored = saturate(
             imported.roots,
             explored_with,
@@ -97,9 +111,11 @@ def optimize(
             time_limit=time_limit,
             progress=step,
         )
+    if failure.reason is not None:
+        explored = unexplored(imported.roots, explored_with)
     if egraph is not None:
         save_egraph(egraph, explored.egraph, costs)
-    with clock.stage("extract"):
+    with failure.caught("extract", clock.raised), clock.stage("extract"):
         extracted = extract(
             explored.egraph,
             costs,
@@ -107,6 +123,8 @@ def optimize(
             original=imported.roots,
             ilp_limit=ILP_LIMIT if ilp_limit is None else ilp_limit,
         )
+    if failure.reason is not None:
+        extracted = as_imported(imported.roots, costs)
     with clock.stage("explain"):
         accounted = account(imported, chosen, explored_with, explored, extracted, costs)
     with clock.stage("compile"), between_steps() as interrupted:
@@ -142,6 +160,10 @@ def optimize(
         cost_parts=tuple(getattr(costs, "components", ())),
         exact=accounted.exact,
         left=accounted.left,
+        untried=explored.untried,
+        failure=failure.reason,
+        quantization=error,
+        note=float_products(chosen, used),
     )
     names = {
         extracted.classes[number]: imported.names[term]
@@ -181,23 +203,32 @@ def _computes(model: Model) -> int:
 
 
 class _Clock:
-    """Times the stages and announces them."""
+    """Times the stages and announces them; what listeners raise is kept in ``raised``."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
         self._seconds: dict[str, float] = {}
+        self.raised: list[BaseException] = []
 
     @contextmanager
     def stage(self, name: str) -> Iterator[Callable[[int, int], None] | None]:
         start = time.perf_counter()
-        report = self._progress
-        if report is None:
-            yield None
-        else:
-            report(name, 0, 0)
-            yield lambda done, total: report(name, done, total)
-        self._seconds[name] = time.perf_counter() - start
+        self._tell(name, 0, 0)
+        try:
+            yield (lambda done, total: self._tell(name, done, total)) if self._progress else None
+        finally:
+            self._seconds[name] = time.perf_counter() - start
+
+    def _tell(self, name: str, done: int, total: int) -> None:
+        if self._progress is None:
+            return
+        try:
+            self._progress(name, done, total)
+        except BaseException as problem:
+            self.raised.append(problem)
+            raise
 
     def seconds(self) -> Seconds:
         s = self._seconds
-        return Seconds(s["import"], s["saturate"], s["extract"], s["compile"], s["explain"])
+        stages = (s["import"], s["saturate"], s["extract"], s["compile"], s["explain"])
+        return Seconds(*stages, s.get("quantise", 0.0))

@@ -15,6 +15,7 @@ from glenside.hw_targets.expansion import tile_calls
 from glenside.hw_targets.offload import accelerator_of, target_of
 from glenside.hw_targets.timing import term_cycles
 from glenside.language import Term
+from glenside.quantization import QuantizationError
 
 CALLS = ("call", "blocked")
 """Operators that invoke a unit."""
@@ -30,6 +31,7 @@ class Seconds:
     compile: float = 0.0
     explain: float = 0.0
     """Exact matching, and finding out why layers stayed on the host."""
+    quantise: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,8 @@ class Report:
     host_ops: dict[str, int]
     """ONNX operators without an access-pattern meaning, left to onnxruntime."""
     stop_reason: str
-    """Why exploration stopped: saturated, node_limit, iter_limit or time_limit."""
+    """Why exploration stopped: saturated, node_limit, iter_limit or time_limit; where exploration
+    failed, iter_limit after 0 iterations."""
     iterations: int
     nodes: int
     """E-nodes when exploration stopped."""
@@ -93,8 +96,16 @@ class Report:
     the target has no units."""
     left: tuple[Left, ...] = ()
     """Layers that stayed on the host though a unit of the target computes the like, and why."""
+    quantization: QuantizationError | None = None
+    """What quantising a float model cost, where that was asked for."""
+    note: str = ""
+    """A sentence on why a target could not be used, and what would help."""
     optimal: bool = False
     """Whether a solver proved that no program in the explored e-graph costs less."""
+    untried: tuple[str, ...] = ()
+    """Rules that never had a turn, since a limit stopped exploration first."""
+    failure: str | None = None
+    """What went wrong in exploration or extraction, so that the program is the one imported."""
 
     def checked(self, max_rel_error: float) -> Report:
         """The same report with the outcome of the check."""
@@ -118,6 +129,7 @@ class Report:
                 "extract": self.seconds.extract,
                 "compile": self.seconds.compile,
                 "explain": self.seconds.explain,
+                "quantise": self.seconds.quantise,
             },
             "cost": {"before": _plain(self.cost_before), "after": _plain(self.cost_after)},
             "max_rel_error": self.max_rel_error,
@@ -125,12 +137,16 @@ class Report:
             "cost_parts": list(self.cost_parts),
             "extractor": self.extractor,
             "optimal": self.optimal,
+            "untried": list(self.untried),
+            "failure": self.failure,
             "rules": {rule.name: rule.matches for rule in self.rules},
             "units": {
                 u.unit: {"calls": u.calls, "cycles": u.cycles, "tiles": u.tiles} for u in self.units
             },
             "exact": self.exact,
             "left": [dataclasses.asdict(each) for each in self.left],
+            "quantization": self.quantization and dataclasses.asdict(self.quantization),
+            "note": self.note,
         }
 
     @classmethod
@@ -138,7 +154,7 @@ class Report:
         """The report that :meth:`to_json` wrote."""
         fields = {f.name for f in dataclasses.fields(cls)}
         given = {name: value for name, value in data.items() if name in fields}
-        seconds = data["seconds"]
+        seconds, lost = data["seconds"], data.get("quantization")
         return cls(
             **given
             | {
@@ -148,13 +164,16 @@ class Report:
                     seconds["extract"],
                     seconds["compile"],
                     seconds.get("explain", 0.0),
+                    seconds.get("quantise", 0.0),
                 ),
                 "cost_before": _parts(data["cost"]["before"]),
                 "cost_after": _parts(data["cost"]["after"]),
                 "cost_parts": tuple(data.get("cost_parts", ())),
+                "untried": tuple(data.get("untried", ())),
                 "rules": tuple(RuleUse(*each) for each in data["rules"].items()),
                 "units": tuple(UnitUse(n, **each) for n, each in data.get("units", {}).items()),
                 "left": tuple(Left(**each) for each in data.get("left", ())),
+                "quantization": QuantizationError(**lost) if lost else None,
             }
         )
 
@@ -189,11 +208,15 @@ class Report:
             yield "left on the host", "\n".join([*map(str, self.left[:SHOWN]), *rest])
         if self.host_ops:
             yield "host operators", _counts(self.host_ops)
+        if self.failure is not None:
+            yield "not optimised", self.failure
         size = f"{self.nodes:,} e-nodes in {self.classes:,} classes"
         yield "exploration", f"{self.stop_reason} after {self.iterations} iterations: {size}"
         fired = {rule.name: rule.matches for rule in self.rules if rule.matches}
         if fired:
             yield "rules", ", ".join(f"{name} {count:,}" for name, count in fired.items())
+        if self.untried:
+            yield "rules without a turn", ", ".join(self.untried)
         yield "cost model", self.cost_model
         yield "cost before", self._cost(self.cost_before)
         proved = ", proved optimal" if self.optimal else ""
@@ -204,8 +227,13 @@ class Report:
             ("extract", self.seconds.extract),
             ("compile", self.seconds.compile),
             ("explain", self.seconds.explain),
+            *[("quantise", self.seconds.quantise)] * (self.quantization is not None),
         )
         yield "seconds", ", ".join(f"{name} {value:.2f}" for name, value in parts)
+        if self.quantization is not None:
+            yield "quantised", str(self.quantization)
+        if self.note:
+            yield "note", self.note
         if self.max_rel_error is None:
             yield "check", "not asked for"
             return

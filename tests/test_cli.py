@@ -52,7 +52,14 @@ def test_optimize_prints_one_json_object(model):
     assert report["host_ops"] == {}
     assert report["stop_reason"] == "saturated"
     assert report["max_rel_error"] < 1e-4
-    assert report["seconds"].keys() == {"import", "saturate", "extract", "compile", "explain"}
+    assert report["seconds"].keys() == {
+        "import",
+        "saturate",
+        "extract",
+        "compile",
+        "explain",
+        "quantise",
+    }
     assert report["exact"] == {"systolic-array": 1}
     assert report["left"] == []
     assert report["cost"]["after"] < report["cost"]["before"]

@@ -4,6 +4,7 @@ Importing this package registers the targets and units that ship with it.
 """
 
 from glenside.hw_targets import (
+    amx,
     cpu,
     flexasr,
     hlscnn,
@@ -20,6 +21,7 @@ from glenside.hw_targets.target import Target, find_target, register_target, tar
 __all__ = [
     "Accelerator",
     "Target",
+    "amx",
     "cpu",
     "expand",
     "find_target",

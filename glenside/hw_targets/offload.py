@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,15 @@ import numpy as np
 
 from glenside.errors import TargetError
 from glenside.hw_targets.declare import template
-from glenside.hw_targets.target import Executable, Progress, find_target, register_target
+from glenside.hw_targets.target import (
+    Executable,
+    Progress,
+    Target,
+    find_target,
+    register_target,
+)
 from glenside.language import AccessType, Term
-from glenside.language.shape import Shape
+from glenside.language.shape import FLOATS, Shape
 
 if TYPE_CHECKING:
     from glenside.extraction.cost import CostModel
@@ -134,7 +141,51 @@ def rules_for(accelerators: Sequence[Accelerator]) -> list[RuleSet]:
     used = set().union(*(template.functions(a._checked.template) for a in accelerators))
     families = {"dot": [IM2COL, MATRICES], "add": [LINEAR], "max": [POOLING]}
     chosen = [LAYOUT, *(each for f, sets in families.items() if f in used for each in sets)]
+    if "dot" in used:
+        chosen += _quantised(accelerators)
     return [*chosen, *(RuleSet(a.name, (a.rule(),), mapping=True) for a in accelerators)]
+
+
+def float_products(target: Target, terms: Iterable[Term]) -> str:
+    """A sentence where units that multiply nothing but integers of 8 bits are left with floats.
+
+    Nothing is quantised unless that is asked for.
+    """
+    units = map(accelerator_of, target.units if isinstance(target, OffloadTarget) else ())
+    known = [each for each in units if each is not None]
+    if not known or not all(_takes(each) <= BYTES for each in known):
+        return ""
+    left = Counter(
+        term.dtype
+        for term in terms
+        if term.op == "compute" and term["function"] == "dot" and term.dtype in FLOATS
+    )
+    if not left:
+        return ""
+    found = ", ".join(f"{count} products of {dtype}" for dtype, count in left.items())
+    return (
+        f"{target.name} multiplies {' and '.join(sorted(set().union(*map(_takes, known))))} only, "
+        f"and {found} stayed on the host: quantise the model with quantize=samples "
+        "(--quantize SAMPLES.npz)"
+    )
+
+
+BYTES = frozenset({"int8", "uint8"})
+
+
+def _takes(accelerator: Accelerator) -> frozenset[str]:
+    """The dtypes of operands that have one of their own; None for others."""
+    return frozenset(str(each.dtype) for each in accelerator._checked.operands.values())
+
+
+def _quantised(accelerators: Sequence[Accelerator]) -> list[RuleSet]:
+    """What brings quantised products to units that multiply integers of 8 bits."""
+    taken = frozenset[str]().union(*map(_takes, accelerators))
+    if not taken & BYTES:
+        return []
+    from glenside.rewrites.quantised import BYTE_PRODUCTS, SIGNED_PRODUCTS
+
+    return [BYTE_PRODUCTS if "uint8" in taken else SIGNED_PRODUCTS]
 
 
 def joined(name: str) -> OffloadTarget:

@@ -7,7 +7,7 @@ step is one call; between two of them Python decides whether to go on, and Ctrl-
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from egglog import bindings
@@ -15,7 +15,7 @@ from egglog import bindings
 from glenside.errors import GlensideError, UnsoundRewrite
 from glenside.language.operators import OPERATORS
 from glenside.language.term import Term
-from glenside.rewrites.freezing import freeze, read
+from glenside.rewrites.freezing import Reader, freeze, read
 from glenside.rewrites.frozen import FrozenEGraph
 from glenside.rewrites.loading import WATCH, Tables, constructor, watch_declarations
 from glenside.rewrites.program import ACCESS, OPERANDS, program_for
@@ -23,7 +23,8 @@ from glenside.rewrites.regions import Explored, Region
 from glenside.rewrites.ruleset import Rule
 
 _SPAN = bindings.RustSpan("glenside", 0, 0)
-_CONSTRUCTORS = frozenset(map(constructor, OPERATORS.values()))
+_OPERATOR = {constructor(operator): name for name, operator in OPERATORS.items()}
+"""Operators by what egglog calls their nodes."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Step:
 
     matches: int
     changed: bool
+    reports: tuple[Any, ...] = field(default=(), compare=False, repr=False)
+    """egglog's own run reports: of the rule, then of inferring types."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +57,9 @@ class EGraph:
         self._egg: Any = self._program.take()
         self._numbers: dict[Term, int] = {}
         self._roots: tuple[Term, ...] = ()
+        self._regions: list[tuple[list[int], list[int]]] = []
         self._tables = Tables(())
         self._unseen: dict[int, Any] = {}
-        self._regions: list[tuple[list[int], list[int]]] = []
 
     def close(self) -> None:
         """Gives the e-graph's memory and declarations back; it cannot be used any more."""
@@ -74,7 +77,7 @@ class EGraph:
         if self._numbers:
             raise ValueError("a program has been loaded already")
         tables = Tables(roots, state_types)
-        self._numbers, self._roots, self._tables = tables.numbers, tuple(roots), tables
+        self._numbers, self._roots = tables.numbers, tuple(roots)
         self._load(tables)
 
     def load_regions(self, regions: Sequence[Region]) -> None:
@@ -93,6 +96,7 @@ class EGraph:
         self._load(tables)
 
     def _load(self, tables: Tables) -> None:
+        self._tables = tables
         tables.load(self._egg)
         self._infer_types("loading")
 
@@ -103,8 +107,25 @@ class EGraph:
         """
         step = self._run(f"(run {self._program.rulesets[rule]})", rule.described)
         if step.changed:
-            self._infer_types(rule.described)
+            inferred = self._infer_types(rule.described)
+            return replace(step, reports=step.reports + inferred.reports)
         return step
+
+    def note_unions(self, rule: Rule, relation: str) -> Reader:
+        """Matches a rule, but enters what it would equate into a relation; the e-graph is then
+        only good to look at.
+        """
+        ruleset = self._program.rulesets[rule]
+        noting = f"{ruleset}_noted"
+        commands = [f"(relation {relation} ({ACCESS} {ACCESS}))", f"(ruleset {noting})"]
+        for number, command in enumerate(self._program.commands):
+            text = _noting(command, ruleset, noting, relation, number)
+            if text:
+                commands.append(text)
+        self._egg.parse_and_run_program("\n".join(commands))
+        self._run(f"(run {noting})", rule.described)
+        self._infer_types(rule.described)
+        return Reader(self._egg)
 
     def watch(self, nodes: Sequence[Watched]) -> None:
         """From now on :meth:`seen` tells which of these nodes there are; once for each e-graph."""
@@ -132,8 +153,8 @@ class EGraph:
             del self._unseen[position]
         return found
 
-    def _infer_types(self, after: str) -> None:
-        self._run(f"(saturate (run {self._program.types}))", after)
+    def _infer_types(self, after: str) -> Step:
+        return self._run(f"(saturate (run {self._program.types}))", after)
 
     def _run(self, schedule: str, rule: str) -> Step:
         try:
@@ -145,14 +166,22 @@ class EGraph:
                 ) from problem
             raise GlensideError(f"rule {rule} failed in egglog: {problem}") from problem
         report = output.report
-        return Step(sum(report.num_matches_per_rule.values()), report.updated)
+        return Step(sum(report.num_matches_per_rule.values()), report.updated, (report,))
 
     def size(self) -> tuple[int, int]:
         """Numbers of e-nodes and of e-classes."""
-        output: Any = self._egg.run_program(bindings.PrintSize(_SPAN, None))[0]
-        sizes = dict(output.sizes)
-        nodes = sum(count for name, count in sizes.items() if name in _CONSTRUCTORS)
+        sizes = self._sizes()
+        nodes = sum(count for name, count in sizes.items() if name in _OPERATOR)
         return nodes, sizes["Access.dtype"]
+
+    def operators(self) -> dict[str, int]:
+        """Numbers of e-nodes of each operator, in the order of the language."""
+        sizes = self._sizes()
+        return {op: sizes[name] for name, op in _OPERATOR.items() if sizes.get(name)}
+
+    def _sizes(self) -> dict[str, int]:
+        output: Any = self._egg.run_program(bindings.PrintSize(_SPAN, None))[0]
+        return dict(output.sizes)
 
     def freeze(self) -> FrozenEGraph:
         """What can be reached from the roots, as plain data.
@@ -177,3 +206,17 @@ class EGraph:
             [[loaded[n] for n in terms] for terms, _ in self._regions],
             [[loaded[n] for n in places] for _, places in self._regions],
         )
+
+
+def _noting(command: Any, ruleset: str, noting: str, relation: str, number: int) -> str | None:
+    """A rule of ``ruleset`` as one of ``noting`` that fills ``relation``, None for all else."""
+    if isinstance(command, bindings.RuleCommand) and command.rule.ruleset == ruleset:
+        body, head = (" ".join(map(str, each)) for each in (command.rule.body, command.rule.head))
+        head = head.replace("(union ", f"({relation} ")
+    elif isinstance(command, bindings.RewriteCommand) and command.name == ruleset:
+        rewrite = command.rewrite
+        body = f"(= noted {rewrite.lhs}) {' '.join(map(str, rewrite.conditions))}"
+        head = f"({relation} noted {rewrite.rhs})"
+    else:
+        return None
+    return f'(rule ({body}) ({head}) :ruleset {noting} :name "noted {number}")'

@@ -136,3 +136,68 @@ def padded_dots(draw: Draw) -> Term:
     low = draw(st.integers(0, min(2, product.shape[at])))
     high = draw(st.integers(low, product.shape[at]))
     return builders.compute("dot", builders.slice_(product, at, low, high))
+
+
+@st.composite
+def quantised_products(draw: Draw) -> Term:
+    """A ``dot`` of quantised operands, moved about on the way, or of the floats they stand for."""
+    floats = draw(st.booleans())
+    batch = tuple(draw(st.lists(st.integers(1, 2), max_size=1)))
+    depth = draw(st.integers(1, 3))
+    sides = [_quantised(draw, name, batch, depth, floats) for name in "xw"]
+    product = builders.cart_prod(sides[0], sides[1], len(batch))
+    return builders.compute("dot", product, "float64" if _seldom(draw) else None)
+
+
+def _seldom(draw: Draw) -> bool:
+    return draw(st.integers(0, 9)) == 9
+
+
+def _quantised(draw: Draw, name: str, batch: tuple[int, ...], depth: int, floats: bool) -> Term:
+    """``((batch, rows), (depth))``"""
+    dtype = "int16" if _seldom(draw) else draw(st.sampled_from(("int8", "uint8")))
+    form = draw(st.sampled_from(("matrix", "matrix", "turned", "padded", "windows", "split")))
+    rows = draw(st.integers(1, 3))
+    shape = {
+        "turned": (depth, *batch, rows),
+        "padded": (*batch, rows, max(depth - 1, 1)),
+        "windows": (*batch, rows + depth - 1),
+        "split": (*(batch or (1,)), rows, depth),
+    }.get(form, (*batch, rows, depth))
+    if form == "split":
+        shape = (shape[0] * rows, depth)
+    x = _centred(draw, name, shape, dtype)
+    if floats:
+        scale = builders.tensor(f"{name}-scale", _beside(draw, shape))
+        x = builders.elementwise("mul", builders.cast(x, "float32"), scale)
+    if form == "turned":
+        x = builders.transpose(x, (*range(1, len(shape)), 0))
+    elif form == "padded":
+        value = "lowest" if _seldom(draw) else "zero"
+        x = builders.pad(x, len(shape) - 1, draw(st.integers(0, 1)), 0, value)
+        x = builders.pad(x, len(shape) - 1, 0, depth - x.shape[-1]) if depth >= x.shape[-1] else x
+        x = builders.slice_(x, len(shape) - 1, 0, depth)
+    elif form == "windows":
+        looks = builders.windows(builders.access(x, len(batch)), (depth,), (1,))
+        return builders.reshape(looks, (*batch, rows), (depth,))
+    elif form == "split":
+        x = builders.reshape(x, (shape[0] // rows, rows, depth))
+        x = x if batch else builders.squeeze(x, 0)
+    return builders.access(x, len(batch) + 1)
+
+
+def _centred(draw: Draw, name: str, shape: tuple[int, ...], dtype: str) -> Term:
+    x = builders.cast(builders.tensor(name, shape, dtype), "int32")
+    if draw(st.integers(0, 3)) == 0:
+        return x
+    kind = draw(st.sampled_from(("int8", "uint8", "int32"))) if _seldom(draw) else dtype
+    zero = builders.tensor(f"{name}-zero", _beside(draw, shape), kind)
+    return builders.elementwise("sub", x, builders.cast(zero, "int32"))
+
+
+def _beside(draw: Draw, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape that is spread to ``shape``: of one number, along one axis, or of all."""
+    if draw(st.booleans()) or not shape:
+        return ()
+    axis, everywhere = draw(st.integers(0, len(shape) - 1)), _seldom(draw)
+    return tuple(n if everywhere or i == axis else 1 for i, n in enumerate(shape))

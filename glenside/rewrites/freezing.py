@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from glenside.errors import ShapeError, UnsoundRewrite
-from glenside.language.operators import OPERATORS, Kind
+from glenside.language.operators import OPERATORS, Kind, Operator
 from glenside.language.shape import AccessType
 from glenside.language.term import Term
-from glenside.rewrites.encoding import decode
+from glenside.rewrites.encoding import Encoded, decode
 from glenside.rewrites.frozen import ENode, FrozenEGraph
 from glenside.rewrites.loading import constructor
 
@@ -44,7 +44,7 @@ def read(egg: Any) -> tuple[dict[Class, list[Node]], dict[Class, AccessType], di
 
     :raises UnsoundRewrite: a node does not have the type of its class.
     """
-    reader = _Reader(egg)
+    reader = Reader(egg)
     types = reader.types()
     return reader.nodes(types), types, reader.loaded()
 
@@ -65,7 +65,7 @@ def frozen(
     return FrozenEGraph(tuple(members), types_in_order, roots), number
 
 
-class _Reader:
+class Reader:
     """Turns egglog's values into Python's, each once."""
 
     def __init__(self, egg: Any) -> None:
@@ -105,11 +105,14 @@ class _Reader:
         rows = self._rows("load_node")
         return {self._egg.value_to_i64(row.inputs[0]): row.output for row in rows}
 
-    def nodes(self, types: Mapping[Class, AccessType]) -> dict[Class, list[Node]]:
-        """The nodes of every class; each has the type of its class, or that is an error."""
+    def pairs(self, relation: str) -> list[tuple[Class, Class]]:
+        """The rows of a relation between accesses."""
+        return [(row.inputs[0], row.inputs[1]) for row in self._rows(relation)]
+
+    def rows(self) -> Iterator[tuple[Operator, tuple[Encoded, ...], tuple[Class, ...], Class]]:
+        """Every node: operator, encoded attributes, operands, and its class."""
         readers = {Kind.INT: self._egg.value_to_i64, Kind.INTS: self.ints}
-        result: dict[Class, list[Node]] = {}
-        for op, operator in OPERATORS.items():
+        for operator in OPERATORS.values():
             kinds = [readers.get(attribute.kind, self.text) for attribute in operator.attributes]
             for row in self._rows(constructor(operator)):
                 if row.subsumed:
@@ -122,20 +125,36 @@ class _Reader:
                 encoded = tuple(
                     read(value) for read, value in zip(kinds, inputs[first:], strict=True)
                 )
-                try:
-                    operands = tuple(types[child] for child in children)
-                    named = decode(operator, encoded, operands)
-                    inferred = operator.infer(operands, named)
-                except (KeyError, ShapeError) as problem:
-                    raise UnsoundRewrite(
-                        f"an ill-typed {op} {encoded} was made: {problem}"
-                    ) from None
-                if inferred != types.get(row.output):
-                    raise UnsoundRewrite(
-                        f"{op} {encoded} has type {inferred}, its class {types.get(row.output)}"
-                    )
-                result.setdefault(row.output, []).append((op, tuple(named.values()), children))
+                yield operator, encoded, children, row.output
+
+    def nodes(self, types: Mapping[Class, AccessType]) -> dict[Class, list[Node]]:
+        """The nodes of every class; each has the type of its class, or that is an error."""
+        result: dict[Class, list[Node]] = {}
+        for operator, encoded, children, output in self.rows():
+            op = operator.name
+            try:
+                operands = tuple(types[child] for child in children)
+                named = decode(operator, encoded, operands)
+                inferred = operator.infer(operands, named)
+            except (KeyError, ShapeError) as problem:
+                raise UnsoundRewrite(f"an ill-typed {op} {encoded} was made: {problem}") from None
+            if inferred != types.get(output):
+                raise UnsoundRewrite(
+                    f"{op} {encoded} has type {inferred}, its class {types.get(output)}"
+                )
+            result.setdefault(output, []).append((op, tuple(named.values()), children))
+        for name, nodes in result.items():
+            _check_leaves(nodes, types[name])
         return result
+
+
+def _check_leaves(nodes: Sequence[Node], type_: AccessType) -> None:
+    """Two tensors of a program are never known to be one, nor are two numbers."""
+    leaves = [node for node in nodes if node[0] in ("tensor", "constant")] if type_.size else []
+    for op, values, _ in leaves[1:]:
+        first, known = leaves[0][0], leaves[0][1][0]
+        if op != first or not (values[0] == known or (values[0] != values[0] and known != known)):
+            raise UnsoundRewrite(f"one class holds both {first} {known} and {op} {values[0]}")
 
 
 def _reachable(

@@ -30,6 +30,7 @@ FAMILIES = (
     "pooling",
     "linear",
     "convolution",
+    "quantised",
     "tiling",
 )
 """Modules of this package that define rules."""
