@@ -149,14 +149,18 @@ class Exploration:
 
     def _note(self, taken: Sequence[RuleStep], seconds: float) -> Snapshot:
         started = time.perf_counter()
-        records, phases = [], dict.fromkeys(PHASES, 0.0)
+        records: dict[str, RuleRecord] = {}
+        phases = dict.fromkeys(PHASES, 0.0)
         for each in taken:
-            if not each.step.reports:
-                continue
             own, *types = each.step.reports
             searching = _seconds(own.search_and_apply_time_per_rule)
-            records.append(
-                RuleRecord(each.rule.name, each.step.matches, searching, each.step.changed)
+            # A chained rule takes several steps in one pass.
+            so_far = records.get(each.rule.name, RuleRecord(each.rule.name, 0, 0.0, False))
+            records[each.rule.name] = RuleRecord(
+                each.rule.name,
+                so_far.matches + each.step.matches,
+                so_far.seconds + searching,
+                so_far.changed or each.step.changed,
             )
             phases["search and apply"] += searching
             phases["merge"] += _seconds(own.merge_time_per_ruleset)
@@ -171,7 +175,7 @@ class Exploration:
         seconds += time.perf_counter() - started
         phases["bookkeeping"] = max(seconds - sum(phases.values()), 0.0)
         changed = any(each.step.changed for each in taken)
-        return self._snapshot(taken[0].stage, tuple(records), seconds, phases, changed)
+        return self._snapshot(taken[0].stage, tuple(records.values()), seconds, phases, changed)
 
     def _snapshot(
         self,

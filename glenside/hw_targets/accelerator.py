@@ -206,6 +206,25 @@ class Accelerator:
         """How calls of any size are cut and padded to the unit's own."""
         return self._checked.tiling
 
+    @property
+    def functions(self) -> frozenset[str]:
+        """The functions in its term."""
+        return frozenset(template.functions(self._checked.template))
+
+    def description(self) -> list[str]:
+        """The declaration in lines of text, for headers."""
+        lines = [f"{self.name}: {' '.join(self.computes.split())}"]
+        lines += [f"{name}: {shape}" for name, shape in self.operands.items()]
+        lines += [f"where {condition}" for condition in self.constraints]
+        if self.tile:
+            own = ", ".join(f"{name} {length}" for name, length in self.tile.items())
+            lines.append(f"in passes of {own}; edges are padded")
+        if isinstance(self.cycles, str):
+            lines.append(f"cycles: {self.cycles}")
+        if self.numerics:
+            lines.append(f"numbers: {self.numerics}")
+        return lines
+
     def rule(self) -> Rule:
         """The rewrite from the term to a call."""
         return self._rule

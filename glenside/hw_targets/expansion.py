@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import CheckFailed, ShapeError, TargetError
+from glenside.hw_targets.accelerator import Accelerator
 from glenside.hw_targets.declare.tiling import Role
 from glenside.hw_targets.offload import accelerator_of
 from glenside.language import builders, evaluate, find_unit, map_terms, rebuild, units
@@ -295,8 +296,8 @@ def _of_product(term: Term, a: Term, b: Term) -> _Tiles:
 def _of_call(term: Term, children: Sequence[Term]) -> _Tiles | None:
     """As the declaration of the unit says."""
     declared = accelerator_of(term["unit"])
-    if declared is None:
-        return None
+    if not isinstance(declared, Accelerator):
+        return None  # It takes operands of any size as they are.
     tiling = declared.tiling
     sizes = declared.sizes(term["parameters"], [child.type for child in children])
     longer = tiling.covered(sizes)
@@ -350,7 +351,7 @@ def _check(term: Term, unrolled: bool) -> None:
     expanded = tiles.unrolled() if unrolled else tiles.as_loops()
     declared = accelerator_of(term["unit"])
     # What a unit's own simulator gives is compared with what it gives tile by tile.
-    as_simulated = declared is not None and declared.simulate is not None
+    as_simulated = isinstance(declared, Accelerator) and declared.simulate is not None
     right = alone if as_simulated else units.meaning(alone, leaves)
     rng = np.random.default_rng(len(term.shape))
     env: dict[str, Array] = {}

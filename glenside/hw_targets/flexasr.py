@@ -16,6 +16,7 @@ import numpy as np
 
 from glenside.hw_targets.accelerator import Accelerator, Sizes
 from glenside.hw_targets.numerics import adaptivfloat
+from glenside.hw_targets.recurrence import LSTM, lstm_steps
 
 Array = np.ndarray[Any, Any]
 
@@ -127,7 +128,8 @@ def _layer_norm(name: str, outer: str, **others: Any) -> Accelerator:
 
 
 LINEAR = _linear(
-    "flex-linear", summary="linear layers, pools over pairs of steps; :adaptivfloat for its numbers"
+    "flex-linear",
+    summary="linear and LSTM layers, attention, norms, pools; :adaptivfloat for its numbers",
 )
 MAXPOOL = _pool("flex-maxpool", "max")
 MEANPOOL = _pool("flex-meanpool", "mean")
@@ -135,6 +137,15 @@ MEANPOOL = _pool("flex-meanpool", "mean")
 ATTENTION = _attention("flex-attention")
 LAYER_NORM = _layer_norm("flex-layer-norm", "B T")
 LAYER_NORM_OF_ROWS = _layer_norm("flex-layer-norm-rows", "T")
+
+
+def _lstm_cycles(steps: int, rows: int, depth: int, size: int) -> float:
+    """As of the linear layers in it: four gates of the input and of the state."""
+    tiles = -(-depth // LANES) + -(-size // LANES)
+    return steps * rows * tiles * -(-4 * size // LANES)
+
+
+LSTM_LAYER = LSTM("flex-lstm", target="flexasr", cycles=_lstm_cycles, area=MULTIPLIERS)
 
 
 def _softmax(x: Array) -> Array:
@@ -159,3 +170,19 @@ _attention(
 )
 _layer_norm("flex-layer-norm-af", "B T", **in_adaptivfloat(_normalise))
 _layer_norm("flex-layer-norm-rows-af", "T", **in_adaptivfloat(_normalise))
+
+
+def _lstm(*operands: Array) -> Array:
+    """The state stays in the unit's own numbers, cells and sums are held in full."""
+    hidden, cells = lstm_steps(*map(adaptivfloat, operands), keep=adaptivfloat)
+    return np.stack([hidden, adaptivfloat(cells)])
+
+
+LSTM(
+    "flex-lstm-af",
+    target="flexasr:adaptivfloat",
+    cycles=_lstm_cycles,
+    area=MULTIPLIERS,
+    simulate=_lstm,
+    numerics="AdaptivFloat<8,3>",
+)

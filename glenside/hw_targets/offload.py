@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from glenside.errors import TargetError
-from glenside.hw_targets.declare import template
+from glenside.hw_targets.declare.template import OperandType
 from glenside.hw_targets.target import (
     Executable,
     Progress,
@@ -26,8 +26,7 @@ from glenside.language.shape import FLOATS, Shape
 
 if TYPE_CHECKING:
     from glenside.extraction.cost import CostModel
-    from glenside.hw_targets.accelerator import Accelerator
-    from glenside.rewrites.ruleset import RuleSet
+    from glenside.rewrites.ruleset import Rule, RuleSet
 
 Array = np.ndarray[Any, Any]
 
@@ -80,12 +79,56 @@ class OffloadTarget:
         return compile_terms(outputs, inputs, params, progress=progress)
 
 
-_TARGETS: dict[str, dict[str, Accelerator]] = {}
+class Operation(Protocol):
+    """One operation of an accelerator, as it is declared."""
+
+    @property
+    def name(self) -> str:
+        """Of its unit."""
+
+    @property
+    def target(self) -> str:
+        """The target that has it, with options."""
+
+    @property
+    def summary(self) -> str:
+        """What is said of the target."""
+
+    @property
+    def numerics(self) -> str:
+        """The number format of its simulator, if that rounds."""
+
+    @property
+    def functions(self) -> frozenset[str]:
+        """What it computes: the rule families that bring programs to its form follow from it."""
+
+    @property
+    def operands(self) -> Mapping[str, str]:
+        """What each operand has to be, by name."""
+
+    @property
+    def area(self) -> float | None:
+        """Of its hardware, where known."""
+
+    def sizes(self, parameters: Shape, operands: Sequence[AccessType]) -> dict[str, int]:
+        """The sizes of one call by name; raises :class:`ShapeError`."""
+
+    def cycles_of(self, parameters: Shape, operands: Sequence[AccessType]) -> float | None:
+        """Cycles of one call, where known."""
+
+    def description(self) -> list[str]:
+        """The declaration in lines of text."""
+
+    def rule(self) -> Rule:
+        """The rewrite that finds it."""
+
+
+_TARGETS: dict[str, dict[str, Operation]] = {}
 """The accelerators of each target, by name."""
 _OF_UNIT: dict[str, str] = {}
 
 
-def add_to_target(accelerator: Accelerator) -> None:
+def add_to_target(accelerator: Operation) -> None:
     """Adds a unit to its target, which is registered with the first one."""
     name, options = _divide(accelerator.target)
     members = _TARGETS.setdefault(accelerator.target, {})
@@ -121,7 +164,7 @@ def target_of(unit: str) -> str:
     return _OF_UNIT.get(unit, unit)
 
 
-def accelerator_of(unit: str) -> Accelerator | None:
+def accelerator_of(unit: str) -> Operation | None:
     """The declaration of a unit, if it was declared."""
     for members in _TARGETS.values():
         if unit in members:
@@ -129,17 +172,27 @@ def accelerator_of(unit: str) -> Accelerator | None:
     return None
 
 
-def rules_for(accelerators: Sequence[Accelerator]) -> list[RuleSet]:
+def rules_for(accelerators: Sequence[Operation]) -> list[RuleSet]:
     """The units' own rules, and those that bring programs to the forms these look for."""
+    from glenside.rewrites.attention import ATTENTION
     from glenside.rewrites.im2col import IM2COL
     from glenside.rewrites.layout import LAYOUT
     from glenside.rewrites.linear import LINEAR
     from glenside.rewrites.matrices import MATRICES
-    from glenside.rewrites.pooling import POOLING
+    from glenside.rewrites.pooling import MEANS, POOLING
     from glenside.rewrites.ruleset import RuleSet
+    from glenside.rewrites.steps import STEPS
+    from glenside.rewrites.sums import SUMS
 
-    used = set().union(*(template.functions(a._checked.template) for a in accelerators))
-    families = {"dot": [IM2COL, MATRICES], "add": [LINEAR], "max": [POOLING]}
+    used = set[str]().union(*(a.functions for a in accelerators))
+    families = {
+        "dot": [IM2COL, MATRICES],
+        "add": [LINEAR],
+        "max": [POOLING],
+        "mean": [MEANS],
+        "softmax": [ATTENTION],
+        "sigmoid": [SUMS, STEPS],
+    }
     chosen = [LAYOUT, *(each for f, sets in families.items() if f in used for each in sets)]
     if "dot" in used:
         chosen += _quantised(accelerators)
@@ -173,12 +226,12 @@ def float_products(target: Target, terms: Iterable[Term]) -> str:
 BYTES = frozenset({"int8", "uint8"})
 
 
-def _takes(accelerator: Accelerator) -> frozenset[str]:
+def _takes(operation: Operation) -> frozenset[str]:
     """The dtypes of operands that have one of their own; None for others."""
-    return frozenset(str(each.dtype) for each in accelerator._checked.operands.values())
+    return frozenset(str(OperandType.parse(each).dtype) for each in operation.operands.values())
 
 
-def _quantised(accelerators: Sequence[Accelerator]) -> list[RuleSet]:
+def _quantised(accelerators: Sequence[Operation]) -> list[RuleSet]:
     """What brings quantised products to units that multiply integers of 8 bits."""
     taken = frozenset[str]().union(*map(_takes, accelerators))
     if not taken & BYTES:

@@ -29,6 +29,9 @@ FAMILIES = (
     "padding",
     "pooling",
     "linear",
+    "attention",
+    "steps",
+    "sums",
     "convolution",
     "quantised",
     "tiling",
@@ -53,6 +56,9 @@ class Rule:
     """Makes the Hypothesis strategy of programs to check the rule on, where it needs its own."""
     where: str = ""
     """File and line of its definition, where known."""
+    chained: bool = False
+    """Whether one pass repeats it until it changes nothing: for a rule that follows a chain link by
+    link, and that must end by itself."""
 
     @property
     def described(self) -> str:
@@ -109,6 +115,7 @@ def rewrite_rule(
     example: Sequence[object] = (),
     analyses: Callable[[], tuple[RewriteOrRule, ...]] = tuple,
     programs: Callable[[], Any] | None = None,
+    chained: bool = False,
 ) -> Callable[[Cases], Callable[..., Rule]]:
     """Turns a function that yields the cases of a rule into one that makes the :class:`Rule`.
 
@@ -116,7 +123,8 @@ def rewrite_rule(
     with the same parameters it is the same object. ``example`` holds the parameters, if it has
     any, with which the rule is checked; small ones find counterexamples sooner. ``analyses`` makes
     what :attr:`Rule.analyses` holds; rules that share an analysis give the same rules of egglog.
-    ``programs`` gives what a rule is checked on whose query is hardly met by chance.
+    ``programs`` gives what a rule is checked on whose query is hardly met by chance. ``chained``:
+    see :attr:`Rule.chained`.
     """
 
     def define(cases: Cases) -> Callable[..., Rule]:
@@ -127,7 +135,7 @@ def rewrite_rule(
             code = cases.__code__
             where = f"{code.co_filename}:{code.co_firstlineno}"
             found = tuple(cases(*args, **options))
-            return Rule(full_name, found, exact, analyses(), programs, where)
+            return Rule(full_name, found, exact, analyses(), programs, where, chained)
 
         make.__doc__ = cases.__doc__
         _MAKERS[name] = make

@@ -329,19 +329,22 @@ class Stepper:
         taken: list[RuleStep] = []
         changed = False
         for rule in rules:
-            before = time.perf_counter()
             self.applying = rule
             self.tried.add(rule.name)
-            step = egraph.apply(rule)
-            taken.append(RuleStep(number, stage, rule, step, time.perf_counter() - before))
-            if step.matches:
-                matches[rule.name] = matches.get(rule.name, 0) + step.matches
-                self.matches[rule.name] += step.matches
-            if step.changed:
-                changed = True
-                self.applied.append(Applied(rule, number))
-                if self._over_limit(egraph):
-                    break
+            grew, again = False, True
+            while again:
+                before = time.perf_counter()
+                step = egraph.apply(rule)
+                taken.append(RuleStep(number, stage, rule, step, time.perf_counter() - before))
+                if step.matches:
+                    matches[rule.name] = matches.get(rule.name, 0) + step.matches
+                    self.matches[rule.name] += step.matches
+                if step.changed:
+                    grew = changed = True
+                    self.applied.append(Applied(rule, number))
+                again = step.changed and rule.chained and not self._over_limit(egraph)
+            if grew and self._over_limit(egraph):
+                break
         nodes, classes = egraph.size()
         seconds = time.perf_counter() - start
         self.iterations.append(Iteration(stage, nodes, classes, matches, changed, seconds))
