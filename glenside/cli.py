@@ -25,7 +25,7 @@ from glenside.explore_hardware import AREAS, SOLVER_LIMIT
 from glenside.hardware_front import check_plot_path
 from glenside.hw_targets.target import Progress as Listener
 from glenside.language import AccessType, random_inputs
-from glenside.optimize import ITER_LIMIT, NODE_LIMIT
+from glenside.limits import ITER_LIMIT, NODE_LIMIT
 from glenside.program import Program
 
 if TYPE_CHECKING:
@@ -188,21 +188,7 @@ def run(
     """
     if output is not None and output.suffix != ".npz":
         raise InputError(f"--output {output}: outputs are written as .npz; name a file so")
-    if program and Path(program).is_dir():
-        for option, value in (("--target", target), ("--shape", shape), ("--params", params)):
-            if value:
-                raise InputError(f"{option} is for a model; {program} is a saved program")
-        loaded = glenside.load(program)
-    else:
-        with _progress() as listener:
-            loaded = glenside.optimize(
-                program,
-                target or DEFAULT_TARGET,
-                shapes=_shapes(shape),
-                params=_read_npz(params) if params else None,
-                check=False,
-                progress=listener,
-            )
+    loaded = _program(program, target, shape, params)
     arrays = _inputs(loaded, inputs or [], seed)
     seconds = []
     for _ in range(repeat):
@@ -295,6 +281,36 @@ def _areas(option: str) -> list[float]:
 
 
 @app.command()
+def explain(
+    program: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROGRAM",
+            help="A saved program's directory, or a model file (ONNX or Relay text).",
+            show_default=False,
+        ),
+    ],
+    node: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Only what concerns this value of the model."),
+    ] = None,
+    target: TargetOption = None,
+    shape: ShapeOption = None,
+    params: ParamsOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """Say from which layer each accelerator call came, by which rules, and what stayed on the host.
+
+    --target, --shape and --params are for models: a saved program has its own.
+    """
+    told = _program(program, target, shape, params).explain(node)
+    if as_json:
+        print(json.dumps(told.to_json(), indent=2))
+    else:
+        _out.print(told)
+
+
+@app.command()
 def targets() -> None:
     """List the targets."""
     table = Table("target", "what it is")
@@ -352,6 +368,26 @@ def check_rules(
         _out.print(table)
     if not all(verdict.ok for verdict in verdicts):
         raise typer.Exit(1)
+
+
+def _program(
+    program: str, target: str | None, shape: list[str] | None, params: Path | None
+) -> Program:
+    """The program saved in a directory, or a model optimised as the options say."""
+    if program and Path(program).is_dir():
+        for option, value in (("--target", target), ("--shape", shape), ("--params", params)):
+            if value:
+                raise InputError(f"{option} is for a model; {program} is a saved program")
+        return glenside.load(program)
+    with _progress() as listener:
+        return glenside.optimize(
+            program,
+            target or DEFAULT_TARGET,
+            shapes=_shapes(shape),
+            params=_read_npz(params) if params else None,
+            check=False,
+            progress=listener,
+        )
 
 
 def _find_rules(name: str | None) -> RuleSet:

@@ -16,6 +16,7 @@ from glenside.frontends import load_model
 from glenside.hw_targets.target import Progress, Target, find_target
 from glenside.interrupt import between_steps
 from glenside.language import Model, topological_order
+from glenside.limits import ITER_LIMIT, NODE_LIMIT
 from glenside.program import Program
 from glenside.report import (
     Report,
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from glenside.rewrites.ruleset import RuleSet
 
 Array = np.ndarray[Any, Any]
-
-NODE_LIMIT = 200_000
-ITER_LIMIT = 50
 
 
 def optimize(
@@ -72,32 +70,40 @@ def optimize(
     :param check: compare with the NumPy interpreter on random inputs.
     :param egraph: a file that the explored e-graph is written to, as egraph-serialize's JSON.
     :param progress: called with (stage, steps done, steps in all).
-    :raises GlensideError: the model, target or an option cannot be used, or the check fails.
+    :raises GlensideError: the model, target or an option cannot be used, or the check fails. An
+        unexpected error while rewriting only warns (:class:`~glenside.errors.NotOptimised`): the
+        program is then the one imported, and the report says so.
     """
+    from glenside.explain.accounting import account
     from glenside.exporters.egraph import save_egraph
     from glenside.extraction import ILP_LIMIT, extract, find_cost_model
+    from glenside.fallback import Failure, as_imported, unexplored
     from glenside.rewrites import saturate
     from glenside.rewrites.ruleset import as_ruleset
 
     _check_limits(node_limit, iter_limit, time_limit, ilp_limit)
     chosen = find_target(target)
     costs = chosen.cost_model() if cost_model is None else find_cost_model(cost_model)
+    explored_with = chosen.rules() if rules is None else [as_ruleset(each) for each in rules]
     clock = _Clock(progress)
+    failure = Failure(own_costs=not isinstance(cost_model, str | None))
 
     with clock.stage("import") as step:
         imported = load_model(model, shapes=shapes, params=params, progress=step)
-    with clock.stage("saturate") as step:
+    with failure.caught("saturate", clock.raised), clock.stage("saturate") as step:
         explored = saturate(
             imported.roots,
-            chosen.rules() if rules is None else [as_ruleset(each) for each in rules],
+            explored_with,
             node_limit=node_limit,
             iter_limit=iter_limit,
             time_limit=time_limit,
             progress=step,
         )
+    if failure.reason is not None:
+        explored = unexplored(imported.roots, explored_with)
     if egraph is not None:
         save_egraph(egraph, explored.egraph, costs)
-    with clock.stage("extract"):
+    with failure.caught("extract", clock.raised), clock.stage("extract"):
         extracted = extract(
             explored.egraph,
             costs,
@@ -105,6 +111,10 @@ def optimize(
             original=imported.roots,
             ilp_limit=ILP_LIMIT if ilp_limit is None else ilp_limit,
         )
+    if failure.reason is not None:
+        extracted = as_imported(imported.roots, costs)
+    with clock.stage("explain"):
+        accounted = account(imported, chosen, explored_with, explored, extracted, costs)
     with clock.stage("compile"), between_steps() as interrupted:
 
         def compiling(what: str, done: int, total: int) -> None:
@@ -136,6 +146,10 @@ def optimize(
         rules=tuple(RuleUse(name, count) for name, count in explored.rules.items()),
         units=count_units(used),
         cost_parts=tuple(getattr(costs, "components", ())),
+        exact=accounted.exact,
+        left=accounted.left,
+        untried=explored.untried,
+        failure=failure.reason,
     )
     names = {
         extracted.classes[number]: imported.names[term]
@@ -150,6 +164,7 @@ def optimize(
         report,
         params=imported.params,
         names=names or imported.names,
+        explain=accounted.explain,
     )
     if check:
         program.report = report.checked(checking.check(program, imported, progress=progress))
@@ -174,23 +189,31 @@ def _computes(model: Model) -> int:
 
 
 class _Clock:
-    """Times the stages and announces them."""
+    """Times the stages and announces them; what listeners raise is kept in ``raised``."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
         self._seconds: dict[str, float] = {}
+        self.raised: list[BaseException] = []
 
     @contextmanager
     def stage(self, name: str) -> Iterator[Callable[[int, int], None] | None]:
         start = time.perf_counter()
-        report = self._progress
-        if report is None:
-            yield None
-        else:
-            report(name, 0, 0)
-            yield lambda done, total: report(name, done, total)
-        self._seconds[name] = time.perf_counter() - start
+        self._tell(name, 0, 0)
+        try:
+            yield (lambda done, total: self._tell(name, done, total)) if self._progress else None
+        finally:
+            self._seconds[name] = time.perf_counter() - start
+
+    def _tell(self, name: str, done: int, total: int) -> None:
+        if self._progress is None:
+            return
+        try:
+            self._progress(name, done, total)
+        except BaseException as problem:
+            self.raised.append(problem)
+            raise
 
     def seconds(self) -> Seconds:
         s = self._seconds
-        return Seconds(s["import"], s["saturate"], s["extract"], s["compile"])
+        return Seconds(s["import"], s["saturate"], s["extract"], s["compile"], s["explain"])

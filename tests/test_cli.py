@@ -52,7 +52,9 @@ def test_optimize_prints_one_json_object(model):
     assert report["host_ops"] == {}
     assert report["stop_reason"] == "saturated"
     assert report["max_rel_error"] < 1e-4
-    assert report["seconds"].keys() == {"import", "saturate", "extract", "compile"}
+    assert report["seconds"].keys() == {"import", "saturate", "extract", "compile", "explain"}
+    assert report["exact"] == {"systolic-array": 1}
+    assert report["left"] == []
     assert report["cost"]["after"] < report["cost"]["before"]
     for count in ("iterations", "nodes", "classes"):
         assert report[count] > 0
@@ -72,6 +74,27 @@ def test_a_saved_program_is_run_on_files(model, tmp_path):
     assert done.returncode == 0, done.stderr
     (expected,) = onnxruntime_answers(small_network(), image=IMAGE)
     np.testing.assert_allclose(np.load(result)["scores"], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_saved_program_is_explained(model, tmp_path):
+    saving = glenside("optimize", model, "-t", "vta", "-o", tmp_path / "out", "--no-check")
+    assert saving.returncode == 0, saving.stderr
+    done = glenside("explain", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "net on vta" in done.stdout and "vta-batch-dense" in done.stdout
+    told = json.loads(glenside("explain", tmp_path / "out", "--node", "conv", "--json").stdout)
+    (call,) = told["calls"]
+    assert (call["unit"], call["layers"]) == ("vta-batch-dense", ["conv"])
+    assert call["rules"][-1] == {"rule": "vta-batch-dense", "iteration": 1}
+    unknown = glenside("explain", tmp_path / "out", "--node", "convolution")
+    assert unknown.returncode == 2
+    assert "net computes no value called 'convolution'" in unknown.stderr
+
+
+def test_a_model_is_explained_for_a_target(model):
+    done = glenside("explain", model, "--target", "hlscnn", "--node", "scores")
+    assert done.returncode == 0, done.stderr
+    assert "hlscnn-conv2d" in done.stdout and "it takes" in done.stdout
 
 
 def test_run_takes_a_model_and_random_inputs(model):

@@ -14,12 +14,14 @@ from glenside.hw_targets import (
     vta,
 )
 from glenside.hw_targets.accelerator import Accelerator
+from glenside.hw_targets.expansion import expand
 from glenside.hw_targets.target import Target, find_target, register_target, targets
 
 __all__ = [
     "Accelerator",
     "Target",
     "cpu",
+    "expand",
     "find_target",
     "flexasr",
     "hlscnn",

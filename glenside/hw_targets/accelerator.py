@@ -220,6 +220,11 @@ class Accelerator:
             lines.append(f"numbers: {self.numerics}")
         return lines
 
+    @property
+    def tiling(self) -> Tiling:
+        """How calls of any size are cut and padded to the unit's own."""
+        return self._checked.tiling
+
     def rule(self) -> Rule:
         """The rewrite from the term to a call."""
         return self._rule

@@ -34,21 +34,28 @@ class OffloadTarget:
     :param make_rules: the rewrites that find them and those that bring programs to their forms.
     :param parameters: with which all calls begin, where that is what tells the hardware (the size
         of an array).
+    :param several_sizes: whether there are units of one kind that differ in size, so that cycles
+        decide between them.
     """
 
     name: str
     units: tuple[str, ...]
     make_rules: Callable[[], Sequence[RuleSet]] = field(repr=False)
     parameters: Shape | None = None
+    several_sizes: bool = False
 
     def rules(self) -> Sequence[RuleSet]:
         """The rewrites that are explored."""
         return self.make_rules()
 
     def cost_model(self) -> CostModel:
-        """Least work left on the host, then fewest calls."""
-        from glenside.extraction import MaximiseOffload
+        """Least work left on the host, then fewest calls, then fewest cycles if sizes differ."""
+        from glenside.extraction import FewestCycles, MaximiseOffload
 
+        if self.several_sizes:
+            from glenside.hw_targets.timing import call_cycles
+
+            return FewestCycles(units=frozenset(self.units), cycles=call_cycles)
         return MaximiseOffload(units=frozenset(self.units))
 
     def compile(
@@ -124,6 +131,11 @@ def add_to_target(accelerator: Operation) -> None:
         register_target(name, lambda given: _target(name, given), summary)
 
 
+def name_target(unit: str, target: str) -> None:
+    """Counts the calls of a unit that is not declared under a target."""
+    _OF_UNIT[unit] = target
+
+
 def _divide(target: str) -> tuple[str, str]:
     name, _, options = target.partition(":")
     return name, options
@@ -174,7 +186,7 @@ def rules_for(accelerators: Sequence[Operation]) -> list[RuleSet]:
         "sigmoid": [SUMS, STEPS],
     }
     chosen = [LAYOUT, *(each for f, sets in families.items() if f in used for each in sets)]
-    return [*chosen, *(RuleSet(a.name, (a.rule(),)) for a in accelerators)]
+    return [*chosen, *(RuleSet(a.name, (a.rule(),), mapping=True) for a in accelerators)]
 
 
 def joined(name: str) -> OffloadTarget:
@@ -184,13 +196,17 @@ def joined(name: str) -> OffloadTarget:
     """
     parts = [find_target(each.strip()) for each in name.split(JOINED)]
     units: dict[str, None] = {}
+    several = False
     for part in parts:
         if not isinstance(part, OffloadTarget):
             raise TargetError(f"{part.name} in {name!r} is no accelerator: it cannot be joined")
+        # Two that have a unit in common have it in different sizes.
+        several = several or part.several_sizes or not units.keys().isdisjoint(part.units)
         units |= dict.fromkeys(part.units)
 
     def make_rules() -> list[RuleSet]:
         # A family that several ask for is one object, as are the rules in it.
         return list({id(each): each for part in parts for each in part.rules()}.values())
 
-    return OffloadTarget(JOINED.join(part.name for part in parts), tuple(units), make_rules)
+    name = JOINED.join(part.name for part in parts)
+    return OffloadTarget(name, tuple(units), make_rules, several_sizes=several)

@@ -3,7 +3,8 @@
 One pass holds an R x C tile of weights and streams rows of length R through it; each row comes out
 as its C products with the columns (Glenside, section 4). ``(call systolic-array (R C) X W)`` takes
 ``X: ((M), (R))`` or ``(() (R))`` and ``W: (() (R C))`` and gives ``((M C) ())``. Products of other
-sizes are ``blocked``: see :func:`glenside.language.units.run_blocked`.
+sizes are ``blocked``: see :func:`glenside.language.units.run_blocked`. A target may have arrays of
+several sizes; each product then goes to the one on which it takes the fewest cycles.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside.errors import ShapeError, TargetError
-from glenside.hw_targets.offload import OffloadTarget
+from glenside.hw_targets.offload import OffloadTarget, name_target
 from glenside.hw_targets.target import register_target
 from glenside.hw_targets.timing import register_timing
 from glenside.language import builders
@@ -76,6 +77,11 @@ def _simulate(parameters: Shape, arrays: list[Array]) -> Array:
 
 UNIT = register_unit(Unit(NAME, _meaning, _simulate, array=_size))
 
+CONV2D = "conv2d"
+"""The option that adds the units of ``systolic_convolution.py``."""
+
+_SIZE = r"([1-9]\d{0,4})x([1-9]\d{0,4})"
+
 
 def pass_cycles(rows: int, columns: int, stream: int) -> int:
     """Cycles of one pass: R to load the tile of weights, then one row of the stream a cycle, of
@@ -112,22 +118,43 @@ register_timing(NAME, _cycles, area)
 
 
 def _target(options: str) -> OffloadTarget:
-    match = re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})", options)
-    if match is None:
+    if re.fullmatch(rf"{_SIZE}(,{_SIZE})*(:{CONV2D})?", options) is None:
         raise TargetError(
-            f"{NAME} takes its size, up to 99999 each way, as {NAME}:RxC, such as {NAME}:16x16; "
-            f"got {options!r}"
+            f"{NAME} takes its size, up to 99999 each way, as {NAME}:RxC, such as {NAME}:16x16, "
+            f"several as RxC,RxC, and :{CONV2D} behind for its convolutions; got {options!r}"
         )
-    rows, columns = int(match[1]), int(match[2])
+    sizes = [(int(rows), int(columns)) for rows, columns in re.findall(_SIZE, options)]
+    convolutions = options.endswith(f":{CONV2D}")
 
     def rules() -> list[RuleSet]:
+        from glenside.rewrites.convolution import systolic_convolutions
         from glenside.rewrites.im2col import IM2COL
         from glenside.rewrites.layout import LAYOUT
         from glenside.rewrites.tensorize import systolic_rules
 
-        return [IM2COL, LAYOUT, systolic_rules(rows, columns)]
+        sets = [IM2COL, LAYOUT, *(systolic_rules(*size) for size in dict.fromkeys(sizes))]
+        if convolutions:
+            sets += [systolic_convolutions(*size) for size in dict.fromkeys(sizes)]
+        return sets
 
-    return OffloadTarget(f"{NAME}:{rows}x{columns}", (NAME,), rules, (rows, columns))
+    units = (NAME, *(CONVOLUTIONS if convolutions else ()))
+    several = len(set(sizes)) > 1
+    return OffloadTarget(
+        f"{NAME}:{options}", units, rules, None if several else sizes[0], several_sizes=several
+    )
 
 
-register_target(NAME, _target, f"weight-stationary matrix unit, written {NAME}:RxC")
+CONVOLUTIONS = tuple(
+    f"systolic-conv2d-{im2col}{layout}" for layout in ("nchw", "nhwc") for im2col in ("", "im2col-")
+)
+"""Units of ``systolic_convolution.py``."""
+
+for _unit in CONVOLUTIONS:
+    name_target(_unit, NAME)
+
+register_target(
+    NAME,
+    _target,
+    f"weight-stationary matrix unit, written {NAME}:RxC; several sizes RxC,RxC; "
+    f":{CONV2D} for convolutions on it",
+)

@@ -77,8 +77,8 @@ def area_of(target: OffloadTarget) -> float | None:
     areas = []
     for unit in target.units:
         declared = accelerator_of(unit)
-        if unit in _TIMINGS:
-            areas.append(_TIMINGS[unit].area(target.parameters or ()))
+        if unit in _TIMINGS and target.parameters is not None:
+            areas.append(_TIMINGS[unit].area(target.parameters))
         elif declared is not None and declared.area is not None:
             areas.append(declared.area)
     return max(areas, default=None)

@@ -7,6 +7,7 @@ need no registration.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 import re
@@ -32,6 +33,7 @@ FAMILIES = (
     "steps",
     "sums",
     "convolution",
+    "tiling",
 )
 """Modules of this package that define rules."""
 
@@ -76,6 +78,8 @@ class RuleSet:
     rules: tuple[Rule, ...]
     stage: int = field(default=0, kw_only=True)
     """Stages run one after the other, each to its fixed point."""
+    mapping: bool = field(default=False, kw_only=True)
+    """The rules give work to units: exact matching has these alone."""
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(self.rules)
@@ -95,7 +99,7 @@ class RuleSet:
                 known = ", ".join(sorted(present))
                 raise GlensideError(f"rule set {self.name} has no rule {name!r}, it has {known}")
         chosen = [r for r in self.rules if (r.name in names or r.base_name in names) == wanted]
-        return RuleSet(self.name, tuple(chosen), stage=self.stage)
+        return dataclasses.replace(self, rules=tuple(chosen))
 
 
 Cases = Callable[..., Iterable[RewriteOrRule]]
@@ -149,7 +153,7 @@ def rule_named(name: str) -> RuleSet:
     """
     _import_families()
     if name in DECLARED:
-        return RuleSet(name, (DECLARED[name](),))
+        return RuleSet(name, (DECLARED[name](),), mapping=True)
     match = re.fullmatch(r"([\w-]+)(?:\((.*)\))?", name)
     if match is None or match[1] not in _MAKERS:
         known = ", ".join(sorted({*_MAKERS, *DECLARED}))

@@ -35,7 +35,7 @@ LOGGER = logging.getLogger(__name__)
 
 
 class NeedsValues(UnsupportedOperator):
-    """Some nodes could be read if the values of these inputs were known, see ``values=``."""
+    """Some nodes could be read if the values of these inputs were known, see ``params=``."""
 
     def __init__(self, nodes: Sequence[Unsupported], inputs: frozenset[str]) -> None:
         super().__init__(nodes)
@@ -69,7 +69,7 @@ def import_model(
     model: loading.Source,
     *,
     shapes: loading.Shapes | None = None,
-    values: Mapping[str, Array] | None = None,
+    params: Mapping[str, Array] | None = None,
     fold_limit: int = FOLD_LIMIT,
     progress: Callable[[int, int], None] | None = None,
 ) -> Model:
@@ -77,20 +77,22 @@ def import_model(
 
     :param model: path, serialised bytes or ``onnx.ModelProto``.
     :param shapes: axis lengths of inputs by name, for what the model leaves open.
-    :param values: inputs that are known in advance and become constants of the program.
+    :param params: arrays of inputs that are known in advance: they become constants, and what
+        depends on them alone (shapes, say) is worked out while importing.
     :param fold_limit: bytes up to which constants are computed now; larger ones stay terms.
     :param progress: called with (nodes done, nodes in all).
     :raises UnsupportedOperator: nodes have no meaning here; the error names all of them.
     :raises ModelError: the model cannot be read, contradicts itself or leaves a shape open.
+    :raises InputError: ``params`` do not fit the model.
     """
     proto, name = loading.load(model)
     opsets = loading.opsets(proto)
     loading.check_text(proto)
     local = functions.local_functions(proto)
     unknown = _unknown_nodes(proto, local, opsets)
-    fixed = {key: np.asarray(value) for key, value in (values or {}).items()}
-    shapes = {**(shapes or {}), **{key: value.shape for key, value in fixed.items()}}
     try:
+        fixed = loading.known_inputs(proto.graph, name, params or {}, shapes or {})
+        shapes = {**(shapes or {}), **{key: value.shape for key, value in fixed.items()}}
         inputs = loading.input_types(proto.graph, shapes)
         importer = Importer(proto, opsets, inputs, fixed, fold_limit)
         importer.walk(proto.graph.node, progress)
@@ -158,7 +160,7 @@ class Importer:
             each.name: each.type
             for each in (*proto.graph.value_info, *proto.graph.input, *proto.graph.output)
         }
-        self._taken = set(inputs)
+        self._taken = set(self._inputs)
         self._suffixes: dict[str, int] = {}
         self._narrow: dict[Term, str] = {}
         self._varying: dict[Term, bool] = {}
@@ -173,9 +175,6 @@ class Importer:
             except ShapeError as problem:
                 raise ModelError(f"input {name!r}: {problem}") from None
         for name, array in fixed.items():
-            wanted = inputs[name].dtype
-            if array.dtype.name != wanted:
-                raise ModelError(f"input {name!r} is {wanted}, its value is {array.dtype.name}")
             self._define(name, self.parameter(name, array))
         self._initializers(proto.graph)
 
