@@ -172,10 +172,15 @@ class Program:
 
         :param node: only what concerns this value of the model.
         :raises InputError: the model computes no value of that name.
-        :raises GlensideError: the program was loaded from files that hold no explanation, or that
-            are gone or damaged by now.
+        :raises GlensideError: optimisation failed, so that the program is the one imported; or the
+            program was loaded from files that hold no explanation, or that are gone or damaged.
         """
         if self._explanation is None:
+            if self.report.failure is not None:
+                raise GlensideError(
+                    f"{self.name} is the model as it was imported, since optimisation failed: "
+                    f"{self.report.failure}"
+                )
             if self._saved is not None:
                 self._explanation = self._read_saved(
                     _EXPLANATION, lambda text: Explanation.from_json(json.loads(text))

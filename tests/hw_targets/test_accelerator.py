@@ -129,7 +129,7 @@ def test_a_batched_product_is_found_whichever_operand_comes_first():
     )
     check_fires(unit.rule(), examples=40)
     s, v = (b.access(b.tensor(n, (2, m, 4)), 2) for n, m in (("s", 3), ("v", 5)))
-    s = b.access(b.compute("relu", b.access(s, 0)), 2)
+    s = b.compute("relu", s)
     for factors in ((s, v), (v, s)):
         product = b.compute("dot", b.cart_prod(*factors, 1))
         program = glenside.optimize(product, "test-weighed")
