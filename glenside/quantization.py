@@ -13,7 +13,6 @@ efficient inference", arXiv 1806.08342, section 3.
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -67,10 +66,9 @@ class Quantization:
     percentile: float = 100.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.percentile, numbers.Real) or not 0 < self.percentile <= 100:
-            raise InputError(
-                f"percentile must be a number above 0 and at most 100, got {self.percentile!r}"
-            )
+        given: Any = self.percentile
+        if not isinstance(given, int | float | np.number) or not 0 < given <= 100:
+            raise InputError(f"percentile must be a number above 0 and at most 100, got {given!r}")
 
     def inputs(self, wanted: Mapping[str, AccessType]) -> list[dict[str, Array]]:
         """The samples, each an array for every input of a model.
