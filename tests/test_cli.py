@@ -307,6 +307,27 @@ def blocks(language, holding):
     return next(block for block in found if holding in block)
 
 
+def rows(header):
+    """The cells of a table of the README."""
+    table = README.partition(f"| {header} |\n")[2].partition("\n\n")[0]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines()[1:]]
+
+
+def test_the_readme_tells_every_key_of_a_report_and_the_area_of_every_unit(model):
+    keys = [key for names, _ in rows("key | meaning") for key in re.findall(r"`(\w+)`", names)]
+    report = glenside_library.optimize(model, check=False).report.to_json()
+    assert sorted(keys) == sorted(report)
+    areas = {
+        (re.findall(r"`([\w-]+)", unit)[0], area) for unit, _, area in rows("unit | cycles of a call | area")
+    }
+    shipped = {
+        (target_of(name), f"{accelerator_of(name).area:g}")
+        for name in DECLARED
+        if not name.startswith(("test", "my"))
+    }
+    assert shipped == areas - {("systolic-array", "R C")}
+
+
 def test_the_examples_of_the_readme_work(tmp_path):
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     (tmp_path / "my_rules.py").write_text(blocks("python", "RULES ="))

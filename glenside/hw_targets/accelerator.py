@@ -272,7 +272,7 @@ class Accelerator:
             for d, a in zip(checked.operands.values(), arrays, strict=True)
         ]
         sizes = self.sizes(parameters, types)
-        leaves = tuple(_leaf(str(i), each) for i, each in enumerate(types))
+        leaves = tuple(builders.leaf(str(i), each) for i, each in enumerate(types))
         result = self.term(parameters, leaves).type
         own = checked.tiling.own(sizes)
         one = result.shape
@@ -413,12 +413,8 @@ def _known(names: Sequence[str], known: Sequence[str], where: str) -> None:
             raise TargetError(f"{where}: {name} is no size; the sizes are {', '.join(known)}")
 
 
-def _leaf(name: str, of: AccessType) -> Term:
-    return builders.access(builders.tensor(name, of.shape, of.dtype), of.split)
-
-
 def _leaves(operands: Mapping[str, OperandType], sizes: Sizes, dtype: str) -> dict[str, Term]:
-    return {name: _leaf(name, each.of(sizes, dtype)) for name, each in operands.items()}
+    return {name: builders.leaf(name, each.of(sizes, dtype)) for name, each in operands.items()}
 
 
 def _builds(operands: Mapping[str, OperandType], term: Template, sizes: Sizes, dtype: str) -> bool:

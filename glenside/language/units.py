@@ -52,10 +52,7 @@ class Unit:
         # Terms are declared on top of this module, so they are not known when it is imported.
         from glenside.language import builders
 
-        leaves = tuple(
-            builders.access(builders.tensor(f"operand{i}", t.shape, t.dtype), t.split)
-            for i, t in enumerate(operands)
-        )
+        leaves = tuple(builders.leaf(f"operand{i}", of) for i, of in enumerate(operands))
         return what(parameters, leaves)
 
     def infer(self, parameters: Shape, operands: Sequence[AccessType]) -> AccessType:
