@@ -63,7 +63,8 @@ def optimize(
     :param cost_model: a cost model or the name of one; the target's own by default.
     :param extractor: ``"best"``, ``"bottom-up"`` or ``"greedy-dag"``.
     :param rules: rule sets in place of the target's.
-    :param check: compare with the NumPy interpreter on random inputs.
+    :param check: compare with the NumPy interpreter on random inputs, where the program's device
+        is there.
     :param progress: called with (stage, steps done, steps in all).
     :raises GlensideError: the model, target or an option cannot be used, or the check fails.
     """
@@ -134,7 +135,7 @@ def optimize(
         params=imported.params,
         names=names or imported.names,
     )
-    if check:
+    if check and program.unavailable() is None:
         program.report = report.checked(checking.check(program, imported, progress=progress))
     return program
 

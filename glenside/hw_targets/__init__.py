@@ -5,8 +5,10 @@ Importing this package registers the targets and units that ship with it.
 
 from glenside.hw_targets import (
     cpu,
+    cuda,
     flexasr,
     hlscnn,
+    opencl,
     systolic_array,
     systolic_convolution,
     tensor_core,
@@ -19,9 +21,11 @@ __all__ = [
     "Accelerator",
     "Target",
     "cpu",
+    "cuda",
     "find_target",
     "flexasr",
     "hlscnn",
+    "opencl",
     "register_target",
     "systolic_array",
     "systolic_convolution",

@@ -66,16 +66,11 @@ class KernelCall:
 
 @dataclass
 class Entry:
-    """A device's kernel: groups and threads along x, y, z, bytes of local memory to ask for.
-
-    ``shifted`` are the parameters that are followed, at the end, by where in their buffer the value
-    starts.
-    """
+    """A device's kernel: groups and threads along x, y, z, bytes of local memory to ask for."""
 
     grid: list[int]
     block: list[int]
     local_bytes: int = 0
-    shifted: list[int] = field(default_factory=list)
 
 
 @dataclass

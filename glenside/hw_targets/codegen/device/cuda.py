@@ -142,9 +142,7 @@ class CudaDevice:
 
     def _ready(self, launch: Launch) -> Callable[[], None]:
         kernel, entry = self._kernels[launch.kernel], launch.entry
-        values = tuple(
-            np.uint64(each.memory.ptr + each.first * each.itemsize) for each in launch.arguments
-        )
+        values = tuple(np.uint64(each.ptr) for each in launch.arguments)
         grid, block = tuple(entry.grid), tuple(entry.block)
         return lambda: kernel(grid, block, values, shared_mem=entry.local_bytes)
 
@@ -174,9 +172,11 @@ class CudaDevice:
         with self.stream:
             return self._cp.from_dlpack(tensor)
 
-    def view(self, memory: Memory, offset: int, shape: Sequence[int], dtype: str) -> Any:
-        """Memory as CuPy's array, without a copy."""
-        return self._cp.ndarray(tuple(shape), dtype, memory + offset)
+    def view(
+        self, memory: Memory, offset: int, shape: Sequence[int], strides: Sequence[int], dtype: str
+    ) -> Any:
+        """Memory as CuPy's array, without a copy; offset and strides are in bytes."""
+        return self._cp.ndarray(tuple(shape), dtype, memory + offset, strides=tuple(strides))
 
     def copy(self, target: Any, source: Any) -> None:
         """Copies between arrays on the device, of any strides."""
@@ -187,6 +187,10 @@ class CudaDevice:
         """A new array with the same elements."""
         with self.stream:
             return source.copy()
+
+    def hand_over(self) -> None:
+        """What the caller does next on CuPy's current stream comes after all that was asked for."""
+        self._cp.cuda.get_current_stream().wait_event(self.stream.record())
 
 
 def _runs_on(built: str, device: str) -> bool:

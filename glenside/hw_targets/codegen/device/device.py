@@ -25,21 +25,12 @@ class Code:
 
 
 @dataclass(frozen=True)
-class Argument:
-    """A kernel's parameter: memory, and at which element of how many bytes it starts."""
-
-    memory: Memory
-    first: int
-    itemsize: int
-
-
-@dataclass(frozen=True)
 class Launch:
-    """One kernel and its arguments."""
+    """One kernel and the memory that its parameters point to."""
 
     kernel: str
     entry: Entry
-    arguments: Sequence[Argument]
+    arguments: Sequence[Memory]
 
 
 class Device(Protocol):

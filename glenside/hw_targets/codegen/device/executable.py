@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside.errors import InputError, TargetError
-from glenside.hw_targets.codegen.device.device import Argument, Code, Device, Launch, Memory
+from glenside.hw_targets.codegen.device.device import Code, Device, Launch, Memory
 from glenside.hw_targets.codegen.launch import (
     PLAN,
     KernelCall,
@@ -245,15 +245,9 @@ class _Opened:
         return [self._launch(step, self.memory) for step in steps]
 
     def _launch(self, step: KernelCall, memory: Sequence[Memory]) -> Launch:
-        slots = self.plan.slots
-        return Launch(
-            step.function,
-            self.plan.kernels[step.function],
-            [
-                Argument(memory[buffer], first, np.dtype(slots[buffer].dtype).itemsize)
-                for buffer, first, _ in step.arguments
-            ],
-        )
+        # Where a value starts in its buffer is said by the kernel itself.
+        arguments = [memory[buffer] for buffer, _, _ in step.arguments]
+        return Launch(step.function, self.plan.kernels[step.function], arguments)
 
     def _segments(self, memory: Sequence[Memory]) -> list[Callable[[], None]]:
         actions: list[Callable[[], None]] = []
@@ -331,9 +325,8 @@ class _Opened:
             action()
         results = []
         for place in self.plan.outputs:
-            source = _Opened._window(self, place, memory) if place.shape else None
-            view = self._window(place, memory) if source is None else source
-            results.append(device.fresh(view).reshape(tuple(place.shape)))
+            copy = device.fresh(self._window(place, memory))
+            results.append(copy.reshape(tuple(place.shape)))
         return tensors.handed_over(results, like, device)
 
     def _readable(self, place: Place, array: Any) -> bool:
@@ -360,16 +353,16 @@ class _Opened:
 
     def _window(self, place: Place, memory: Sequence[Memory] | None = None) -> Any:
         """A place as an array on the device, one axis an atom."""
-        import cupy
-
+        device: CudaDevice = self.device  # type: ignore[assignment]
         held = (self.memory if memory is None else memory)[place.buffer]
         itemsize = np.dtype(self.plan.slots[place.buffer].dtype).itemsize
         atoms = [(size, stride) for axis in place.axes for size, stride in axis]
-        return cupy.ndarray(
-            tuple(size for size, _ in atoms),
+        return device.view(
+            held,
+            place.offset * itemsize,
+            [size for size, _ in atoms],
+            [stride * itemsize for _, stride in atoms],
             place.dtype,
-            held + place.offset * itemsize,
-            strides=tuple(stride * itemsize for _, stride in atoms),
         )
 
 

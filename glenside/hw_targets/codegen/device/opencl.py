@@ -142,9 +142,7 @@ class OpenCLDevice:
     def _ready(self, launch: Launch) -> Callable[[], Any]:
         # A kernel object holds its arguments, so every launch has its own.
         kernel = self._cl.Kernel(self._kernels[launch.kernel].program, launch.kernel)
-        values = [each.memory for each in launch.arguments]
-        values += [np.int32(launch.arguments[k].first) for k in launch.entry.shifted]
-        kernel.set_args(*values)
+        kernel.set_args(*launch.arguments)
         size = [g * b for g, b in zip(launch.entry.grid, launch.entry.block, strict=True)]
         block = list(launch.entry.block)
         return lambda: self._cl.enqueue_nd_range_kernel(self._queue, kernel, size, block)

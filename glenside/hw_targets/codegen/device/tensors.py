@@ -38,7 +38,7 @@ def check(name: str, value: Any, wanted: AccessType) -> Any:
 
 def handed_over(arrays: Sequence[Any], like: Any, device: CudaDevice) -> list[Any]:
     """CuPy's arrays as tensors of the package that ``like`` is of."""
-    device.stream.synchronize()
+    device.hand_over()
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(like, torch.Tensor):
         return [torch.from_dlpack(array) for array in arrays]
