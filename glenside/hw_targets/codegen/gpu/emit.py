@@ -10,6 +10,8 @@ from typing import Any
 from glenside.errors import TargetError
 from glenside.hw_targets.codegen.gpu.interface import DeviceKernel, DeviceLimits, Dialect
 
+_DISABLED = ["tirx.NarrowDataType"]
+"""Positions have 32 bits from the start; the pass also narrows casts of data."""
 UNROLL = "un"
 """Prefix of the variables of loops that the device's compiler is to write out."""
 
@@ -91,7 +93,7 @@ def _generate(
     module = tirx.transform.BindTarget(target)(tvm.IRModule(functions))
     pipeline = tirx.get_default_tir_pipeline(target)
     lower = pipeline[0] if isinstance(pipeline, tuple) else pipeline
-    with tvm.transform.PassContext(opt_level=3, config=_CONFIG):
+    with tvm.transform.PassContext(opt_level=3, config=_CONFIG, disabled_pass=_DISABLED):
         module = lower(module)
     _, devices = split_host_device_mods(module)
     if len(devices) != 1:

@@ -98,9 +98,7 @@ class DeviceLimits:
         ]
         for what, size, most in limits:
             if size > most:
-                raise TargetError(
-                    f"kernel {kernel.name}: {size} {what}, {self.name} allows {most}"
-                )
+                raise TargetError(f"kernel {kernel.name}: {size} {what}, {self.name} allows {most}")
 
 
 @dataclass

@@ -19,9 +19,7 @@ def bound(tag: str, extent: int, body: Callable[[Any], Stmt]) -> Stmt:
     return tirx.AttrStmt(thread, "thread_extent", tirx.const(extent, "int32"), body(variable))
 
 
-def launch(
-    grid: Sequence[int], threads: int, body: Callable[[Sequence[Any], Any], Stmt]
-) -> Stmt:
+def launch(grid: Sequence[int], threads: int, body: Callable[[Sequence[Any], Any], Stmt]) -> Stmt:
     """A grid of groups of ``threads`` threads: ``body(group along x, y, z, thread)``."""
     positions: list[Any] = []
 
@@ -64,4 +62,6 @@ def registers(name: str, size: int, dtype: str) -> Any:
     """A buffer of one thread; indexed by constants only, it lies in registers."""
     from tvm import tirx
 
-    return tirx.decl_buffer((size,), dtype, name=name, scope="local", data_alignment=16, layout=None)
+    return tirx.decl_buffer(
+        (size,), dtype, name=name, scope="local", data_alignment=16, layout=None
+    )
