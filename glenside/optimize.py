@@ -135,7 +135,10 @@ def optimize(
         params=imported.params,
         names=names or imported.names,
     )
-    if check and program.unavailable() is None:
+    missing = program.unavailable() if check else None
+    if missing is not None:
+        program.report = report.not_checked(missing)
+    elif check:
         program.report = report.checked(checking.check(program, imported, progress=progress))
     return program
 

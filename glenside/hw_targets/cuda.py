@@ -1,4 +1,4 @@
-"""CUDA devices as targets: compiled by nvcc where there is no GPU, run through CuPy where one is."""
+"""CUDA devices as targets: compiled by nvcc, with or without a GPU, and run through CuPy."""
 
 from __future__ import annotations
 

@@ -3,5 +3,6 @@
 from __future__ import annotations
 from typing import Any
 
+
 def chooser(limits: Any) -> Any:
     return None

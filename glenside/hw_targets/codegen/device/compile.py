@@ -103,7 +103,7 @@ def _steps(
 ]:
     """The kernels, all steps in order, and what is complete after which."""
     from glenside.hw_targets.codegen.gpu.interface import make_builder, make_kernels
-    from glenside.hw_targets.codegen.partition import Fill, Kernel
+    from glenside.hw_targets.codegen.partition import Kernel, PythonStep
 
     builder = make_builder(cut)
     kernels: list[DeviceKernel] = []
@@ -115,12 +115,13 @@ def _steps(
         if progress:
             progress("lower", number, len(cut.steps))
         written: Term | None
-        if isinstance(step, Kernel | Fill):
+        if isinstance(step, Kernel):
             made = make_kernels(builder, step, number, limits, dialect, choose)
             kernels += made
             steps += made
-            written = step.tail if isinstance(step, Kernel) and step.into is None else None
+            written = step.tail if step.into is None else None
         else:
+            assert isinstance(step, PythonStep)  # A plain partition has no margins to fill.
             steps.append(python_call(step.term, cut.stored))
             written = step.term
         if written is not None:

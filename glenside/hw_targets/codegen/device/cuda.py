@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import TargetError
-from glenside.hw_targets.codegen.device.device import Code, Launch, Memory
+from glenside.hw_targets.codegen.device.device import Code, Launch, Memory, Unsuitable
 from glenside.hw_targets.codegen.launch import Entry
 
 Array = np.ndarray[Any, Any]
@@ -28,7 +28,7 @@ def cupy() -> Any:
     try:
         import cupy
     except ImportError as problem:
-        raise TargetError(
+        raise Unsuitable(
             f"CUDA needs CuPy ({problem}): install the cupy package of the machine's CUDA "
             "release, such as cupy-cuda13x"
         ) from problem
@@ -45,7 +45,7 @@ class CudaDevice:
             number = self._cp.cuda.runtime.getDevice()
             self._properties = self._cp.cuda.runtime.getDeviceProperties(number)
         except self._cp.cuda.runtime.CUDARuntimeError as problem:
-            raise TargetError(f"no CUDA device was found: {problem}") from problem
+            raise Unsuitable(f"no CUDA device was found: {problem}") from problem
         self.stream = self._cp.cuda.Stream(non_blocking=True)
         self._kernels: dict[str, Any] = {}
 

@@ -8,9 +8,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from glenside.errors import TargetError
 from glenside.hw_targets.codegen.launch import Entry
 
 Array = np.ndarray[Any, Any]
+
+
+class Unsuitable(TargetError):
+    """There is no device, or it cannot run what is asked for: not the program's fault."""
+
+
 Memory = Any
 """Bytes on the device, as its package holds them."""
 

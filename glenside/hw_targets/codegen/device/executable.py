@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside.errors import InputError, TargetError
-from glenside.hw_targets.codegen.device.device import Code, Device, Launch, Memory
+from glenside.hw_targets.codegen.device.device import Code, Device, Launch, Memory, Unsuitable
 from glenside.hw_targets.codegen.launch import (
     PLAN,
     KernelCall,
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from glenside.hw_targets.codegen.device.cuda import CudaDevice
 
 Array = np.ndarray[Any, Any]
-Span = tuple[int, int, Array]
-"""First byte, bytes, and a NumPy view (one axis an atom) of a host copy of a place."""
+Span = tuple[int, Array, Array]
+"""First byte of a place, a host copy of its bytes, and a view of that with one axis an atom."""
 
 SOURCES = {"opencl": "kernels-{}.cl", "cuda": "kernels-{}.cu"}
 BINARY = "kernels-{}.{}.cubin"
@@ -97,11 +97,14 @@ class DeviceExecutable:
         return self.plan.device == "cuda"
 
     def unavailable(self) -> str | None:
-        """Why the program cannot run here; None where it can."""
+        """Why this machine cannot run the program; None where it can.
+
+        :raises TargetError: its device refuses the source, which is no fault of the machine.
+        """
         try:
             with self._turn:
                 self._open()
-        except TargetError as problem:
+        except Unsuitable as problem:
             return str(problem)
         return None
 
@@ -212,7 +215,7 @@ class _Opened:
         dtype = np.dtype(self.plan.slots[place.buffer].dtype)
         atoms = [(size, stride) for axis in place.axes for size, stride in axis]
         if 0 in place.shape:
-            return 0, 0, np.empty(place.shape, place.dtype)
+            return 0, np.empty(0, np.uint8), np.empty(place.shape, place.dtype)
         low = sum(min((size - 1) * stride, 0) for size, stride in atoms)
         high = sum(max((size - 1) * stride, 0) for size, stride in atoms)
         held = np.zeros(high - low + 1, dtype)
@@ -221,20 +224,18 @@ class _Opened:
             [size for size, _ in atoms],
             [stride * dtype.itemsize for _, stride in atoms],
         )
-        return (place.offset + low) * dtype.itemsize, held.nbytes, view
+        return (place.offset + low) * dtype.itemsize, held.view(np.uint8), view
 
     def upload(self, place: Place, span: Span, value: Array) -> None:
         """Puts a value in its place."""
-        first, size, view = span
+        first, held, view = span
         view[...] = value.reshape(view.shape)
-        if size:
-            self.device.write(self.memory[place.buffer], first, _base(view, size))
+        self.device.write(self.memory[place.buffer], first, held)
 
     def download(self, place: Place) -> Array:
         """A copy of a value on the host."""
-        first, size, view = self._span(place)
-        if size:
-            self.device.read(self.memory[place.buffer], first, _base(view, size))
+        first, held, view = self._span(place)
+        self.device.read(self.memory[place.buffer], first, held)
         return np.array(view, order="C").reshape(place.shape)
 
     # --- running ----------------------------------------------------------------------------------
@@ -278,7 +279,13 @@ class _Opened:
         for name, place in self.plan.inputs.items():
             if name not in inputs:
                 raise InputError(f"no value was given for input {name!r}")
-            self.upload(place, self._staging[name], inputs[name])
+            array = np.asarray(inputs[name])
+            if list(array.shape) != place.shape or array.dtype != place.dtype:
+                raise InputError(
+                    f"input {name!r} is {place.dtype} of shape {tuple(place.shape)}, "
+                    f"got {array.dtype} of shape {array.shape}"
+                )
+            self.upload(place, self._staging[name], array)
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         self._start(inputs)
@@ -364,11 +371,3 @@ class _Opened:
             [stride * itemsize for _, stride in atoms],
             place.dtype,
         )
-
-
-def _base(view: Array, size: int) -> Array:
-    """The bytes that a view of :meth:`_Opened._span` looks at."""
-    held = view
-    while held.base is not None and isinstance(held.base, np.ndarray):
-        held = held.base
-    return held.reshape(-1).view(np.uint8)[:size]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -71,8 +72,8 @@ def cuda_limits() -> DeviceLimits:
         name=f"cuda:{device.architecture}",
         architecture=device.architecture,
         threads_per_group=int(attributes["MaxThreadsPerBlock"]),
-        group_size=tuple(int(attributes[f"MaxBlockDim{axis}"]) for axis in "XYZ"),
-        grid_size=tuple(int(attributes[f"MaxGridDim{axis}"]) for axis in "XYZ"),
+        group_size=_triple(attributes, "MaxBlockDim"),
+        grid_size=_triple(attributes, "MaxGridDim"),
         local_bytes=int(attributes["MaxSharedMemoryPerBlockOptin"]),
         static_local_bytes=int(attributes["MaxSharedMemoryPerBlock"]),
         unit_local_bytes=int(attributes["MaxSharedMemoryPerMultiprocessor"]),
@@ -84,6 +85,11 @@ def cuda_limits() -> DeviceLimits:
         tensor_peak={dtype: share * rate for dtype, rate in base.tensor_peak.items()},
         cache_bytes=int(attributes["L2CacheSize"]),
     )
+
+
+def _triple(attributes: Mapping[str, int], name: str) -> tuple[int, int, int]:
+    x, y, z = (int(attributes[name + axis]) for axis in "XYZ")
+    return x, y, z
 
 
 def named_limits(dialect: str, option: str) -> DeviceLimits:

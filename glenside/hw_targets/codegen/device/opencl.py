@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import TargetError
-from glenside.hw_targets.codegen.device.device import Code, Launch, Memory
+from glenside.hw_targets.codegen.device.device import Code, Launch, Memory, Unsuitable
 from glenside.hw_targets.codegen.launch import Entry
 
 Array = np.ndarray[Any, Any]
@@ -24,7 +24,7 @@ def pyopencl() -> Any:
     try:
         import pyopencl
     except ImportError as problem:
-        raise TargetError(
+        raise Unsuitable(
             f"OpenCL needs pyopencl ({problem}): pip install 'glenside[opencl]'"
         ) from problem
     return pyopencl
@@ -39,12 +39,12 @@ def find_device() -> Any:
     try:
         devices = [device for each in cl.get_platforms() for device in each.get_devices()]
     except cl.Error as problem:
-        raise TargetError(
+        raise Unsuitable(
             f"no OpenCL device was found ({_said(problem)}): install the driver of one, or PoCL "
             "for the processor: pip install 'glenside[pocl]'"
         ) from problem
     if not devices:
-        raise TargetError("no OpenCL device was found: its platforms have none")
+        raise Unsuitable("no OpenCL device was found: its platforms have none")
     gpus = [device for device in devices if device.type & cl.device_type.GPU]
     return (gpus or devices)[0]
 
@@ -89,16 +89,12 @@ class OpenCLDevice:
     def write(self, memory: Memory, offset: int, array: Array) -> None:
         """Copies to the device."""
         if array.nbytes:
-            self._cl.enqueue_copy(
-                self._queue, memory, array, dst_offset=offset, is_blocking=True
-            )
+            self._cl.enqueue_copy(self._queue, memory, array, dst_offset=offset, is_blocking=True)
 
     def read(self, memory: Memory, offset: int, array: Array) -> None:
         """Copies from the device."""
         if array.nbytes:
-            self._cl.enqueue_copy(
-                self._queue, array, memory, src_offset=offset, is_blocking=True
-            )
+            self._cl.enqueue_copy(self._queue, array, memory, src_offset=offset, is_blocking=True)
 
     def build(self, code: Code, kernels: Mapping[str, Entry]) -> None:
         """Compiles the source.
@@ -108,7 +104,7 @@ class OpenCLDevice:
         supported = str(self.device.extensions).split()
         for extension in re.findall(r"#pragma OPENCL EXTENSION (\w+) : enable", code.source):
             if extension not in supported:
-                raise TargetError(f"{self.name} has no {extension}, which the program needs")
+                raise Unsuitable(f"{self.name} has no {extension}, which the program needs")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # pyopencl warns of any output of the compiler.

@@ -1,4 +1,4 @@
-"""A program's kernels as one text that people can read: each distinct kernel once, pragmas first."""
+"""A program's kernels as one readable text: each distinct kernel once, pragmas first."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ _PRAGMA = "#pragma OPENCL EXTENSION {} : enable\n"
 _EXTENSIONS = (("half", "cl_khr_fp16"), ("double", "cl_khr_fp64"))
 _GUARD = re.compile(r"^#ifdef cl_khr_fp\d\d\n.*?^#endif *\n", re.DOTALL | re.MULTILINE)
 _DECLARATION = re.compile(r'^(?:extern "C" __global__|__kernel) void [^{}\n]*\);\n', re.MULTILINE)
+_ENTRY = re.compile(r"^(__kernel void [^{}]*\) \{\n)(.*?^\}\n)", re.DOTALL | re.MULTILINE)
 _COMMENT = re.compile(r"^// Function: .*\n", re.MULTILINE)
 
 
@@ -50,9 +51,7 @@ def distinct(kernels: Sequence[DeviceKernel]) -> tuple[list[DeviceKernel], list[
         same = None
         for number in by_key.setdefault(key, []):
             other = found[number].function
-            if other is None or tvm_ffi.structural_equal(
-                other.without_attr("global_symbol"), bare
-            ):
+            if other is None or tvm_ffi.structural_equal(other.without_attr("global_symbol"), bare):
                 same = number
                 break
         if same is None:
@@ -63,9 +62,7 @@ def distinct(kernels: Sequence[DeviceKernel]) -> tuple[list[DeviceKernel], list[
     return found, numbers
 
 
-def print_kernels(
-    kernels: Sequence[DeviceKernel], limits: DeviceLimits, dialect: Dialect
-) -> Text:
+def print_kernels(kernels: Sequence[DeviceKernel], limits: DeviceLimits, dialect: Dialect) -> Text:
     """One source text for all launches.
 
     :raises TargetError: a kernel goes beyond the device's limits, or has no code for devices.
@@ -91,9 +88,26 @@ def tidied(text: str, dialect: Dialect) -> str:
     text = _DECLARATION.sub("", _COMMENT.sub("", text))
     pragmas = ""
     if dialect == "opencl":
-        text = _GUARD.sub("", text)
+        text = _with_named_ids(_GUARD.sub("", text))
         for word, extension in _EXTENSIONS:
             if re.search(rf"\b{word}\d*\b", text):
                 pragmas += _PRAGMA.format(extension)
     text = re.sub(r"\n{3,}", "\n\n", text).strip("\n")
     return f"{pragmas}\n{text}\n".lstrip("\n") if text else ""
+
+
+def _with_named_ids(text: str) -> str:
+    """Group and thread numbers are read once, as integers, and then called by name."""
+
+    def entry(match: re.Match[str]) -> str:
+        head, body = match[1], match[2]
+        declared = ""
+        for kind in ("group", "local"):
+            for number, axis in enumerate("xyz"):
+                call, name = f"(convert_int(get_{kind}_id({number})))", f"{kind}_{axis}"
+                if call in body:
+                    declared += f"  const int {name} = (int)get_{kind}_id({number});\n"
+                    body = body.replace(call, name)
+        return f"{head}{declared}{body}"
+
+    return _ENTRY.sub(entry, text)
