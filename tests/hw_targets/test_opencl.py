@@ -225,7 +225,7 @@ def test_without_a_device(monkeypatch):
         raise cl.LogicError("clGetPlatformIDs failed: PLATFORM_NOT_FOUND_KHR")
 
     monkeypatch.setattr(cl, "get_platforms", none)
-    with pytest.raises(TargetError, match="no OpenCL device was found .*PLATFORM_NOT_FOUND_KHR"):
+    with pytest.raises(TargetError, match=r"no OpenCL device was found .*PLATFORM_NOT_FOUND_KHR"):
         glenside.optimize(small_network(), target="opencl")
 
 
@@ -237,7 +237,7 @@ def test_an_unknown_profile_lists_the_known_ones():
 def test_a_source_that_the_device_refuses_is_one_line():
     device = opencl.OpenCLDevice()
     code = launch_code("__kernel void k(__global float *x) { x[0] = y; }")
-    with pytest.raises(TargetError, match="cannot build the source: .*error") as caught:
+    with pytest.raises(TargetError, match=r"cannot build the source: .*error") as caught:
         device.build(code, {"k": launch.Entry([1, 1, 1], [1, 1, 1])})
     assert "\n" not in str(caught.value)
 

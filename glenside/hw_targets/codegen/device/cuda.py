@@ -150,10 +150,8 @@ class CudaDevice:
         """Waits."""
         self.stream.synchronize()
 
-    def seconds(self, launch: Launch, repeat: int) -> list[float]:
-        """By events around a graph of launches, so that gaps between them do not count."""
-        inside = 10
-        run = self.prepare([launch] * inside)
+    def time(self, run: Callable[[], None], repeat: int) -> list[float]:
+        """By the stream's events."""
         run()
         start, end = self._cp.cuda.Event(), self._cp.cuda.Event()
         times = []
@@ -162,8 +160,14 @@ class CudaDevice:
             run()
             end.record(self.stream)
             end.synchronize()
-            times.append(self._cp.cuda.get_elapsed_time(start, end) * 1e-3 / inside)
+            times.append(self._cp.cuda.get_elapsed_time(start, end) * 1e-3)
         return times
+
+    def seconds(self, launch: Launch, repeat: int) -> list[float]:
+        """By events around a graph of launches, so that gaps between them do not count."""
+        inside = 10
+        run = self.prepare([launch] * inside)
+        return [seconds / inside for seconds in self.time(run, repeat)]
 
     # --- tensors on the device --------------------------------------------------------------------
 

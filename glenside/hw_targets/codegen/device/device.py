@@ -68,5 +68,8 @@ class Device(Protocol):
     def finish(self) -> None:
         """Waits for everything asked for."""
 
+    def time(self, run: Callable[[], None], repeat: int) -> list[float]:
+        """Seconds of ``repeat`` calls of what :meth:`prepare` gave, warm."""
+
     def seconds(self, launch: Launch, repeat: int) -> list[float]:
         """How long a kernel took, for each of ``repeat`` launches, by the device's own clock."""

@@ -146,6 +146,17 @@ class DeviceExecutable:
                 for launch in opened.launches()
             ]
 
+    def run_seconds(self, inputs: Mapping[str, Array], repeat: int = 50) -> list[float]:
+        """Seconds of the whole program's launches, ``repeat`` times, without transfers.
+
+        :raises TargetError: the program has host operators.
+        """
+        if any(isinstance(step, PythonCall) for step in self.plan.steps):
+            raise TargetError("a program with host operators has no time on the device alone")
+        with self._turn:
+            opened = self._open()
+            return opened.time(inputs, repeat)
+
     def save(self, directory: str | Path) -> None:
         """Writes source, machine code, plan and parameters; ``launch.load`` reads them."""
         target = Path(directory)
@@ -292,6 +303,11 @@ class _Opened:
         for action in self._actions:
             action()
         return [self.download(place) for place in self.plan.outputs]
+
+    def time(self, inputs: Mapping[str, Array], repeat: int) -> list[float]:
+        """Seconds of the launches on these inputs."""
+        self._start(inputs)
+        return [s for action in self._actions for s in self.device.time(action, repeat)]
 
     def steps(self, inputs: Mapping[str, Array]) -> Iterator[int]:
         """Runs step by step: yields -1 once the inputs are there, then each step's number."""

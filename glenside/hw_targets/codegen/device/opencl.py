@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -146,6 +147,18 @@ class OpenCLDevice:
     def finish(self) -> None:
         """Waits."""
         self._queue.finish()
+
+    def time(self, run: Callable[[], None], repeat: int) -> list[float]:
+        """By the host's clock: profiling events are for single kernels."""
+        run()
+        self.finish()
+        times = []
+        for _ in range(repeat):
+            start = time.perf_counter()
+            run()
+            self.finish()
+            times.append(time.perf_counter() - start)
+        return times
 
     def seconds(self, launch: Launch, repeat: int) -> list[float]:
         """By the events of the queue."""
