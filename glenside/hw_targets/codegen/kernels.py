@@ -90,7 +90,7 @@ class KernelBuilder:
         return [nest.finish(nest.body())]
 
     def at_step(self, step: int) -> None:
-        """From now on, values are read where they lie before the partition's step of that number."""
+        """From now on, values are read where they lie before the step of that number."""
         self._step = step
 
     def fill(self, fill: Fill) -> Launch:

@@ -9,12 +9,10 @@ from typing import Any
 
 from glenside.errors import TargetError
 from glenside.hw_targets.codegen.gpu.interface import DeviceKernel, DeviceLimits, Dialect
+from glenside.hw_targets.codegen.gpu.threads import UNROLL
 
 _DISABLED = ["tirx.NarrowDataType"]
 """Positions have 32 bits from the start; the pass also narrows casts of data."""
-UNROLL = "un"
-"""Prefix of the variables of loops that the device's compiler is to write out."""
-
 _CONFIG = {
     # Loops that are to be written out stay loops with a pragma: the device's compiler unrolls them
     # faster than TVM does, and the text stays readable.

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from glenside.hw_targets.codegen.loops import Expr, Stmt
+from glenside.hw_targets.codegen.loops import Expr, Index, Stmt
+
+UNROLL = "un"
+"""Prefix of the variables of loops that the device's compiler is to write out."""
 
 _AXES = "xyz"
 
@@ -65,3 +68,46 @@ def registers(name: str, size: int, dtype: str) -> Any:
     return tirx.decl_buffer(
         (size,), dtype, name=name, scope="local", data_alignment=16, layout=None
     )
+
+
+def serial(extent: int, body: Callable[[Any], Stmt]) -> Stmt:
+    """A loop; none at all for one iteration."""
+    from tvm import tirx
+
+    if extent == 1:
+        return body(0)
+    variable = tirx.Var("i", "int32")
+    return tirx.For(variable, 0, extent, tirx.ForKind.SERIAL, body(variable))
+
+
+def unrolled(extent: int, body: Callable[[Any], Stmt]) -> Stmt:
+    """A loop that the device's compiler is to write out."""
+    from tvm import tirx
+
+    if extent == 1:
+        return body(0)
+    variable = tirx.Var(UNROLL, "int32")
+    return tirx.For(variable, 0, extent, tirx.ForKind.UNROLLED, body(variable))
+
+
+def serial_nest(extents: Sequence[int], body: Callable[[Index], Stmt]) -> Stmt:
+    """Nested loops."""
+    return _nest(extents, body, lambda extent: serial)
+
+
+def unrolled_nest(
+    extents: Sequence[int], body: Callable[[Index], Stmt], most: int = 1 << 30
+) -> Stmt:
+    """Nested loops to be written out; those of more than ``most`` steps stay loops."""
+    return _nest(extents, body, lambda extent: unrolled if extent <= most else serial)
+
+
+def _nest(extents: Sequence[int], body: Callable[[Index], Stmt], kind: Callable[[int], Any]) -> Stmt:
+    def level(number: int, index: Index) -> Stmt:
+        if number == len(extents):
+            return body(index)
+        loop = kind(extents[number])
+        made: Stmt = loop(extents[number], lambda at: level(number + 1, [*index, at]))
+        return made
+
+    return level(0, [])
