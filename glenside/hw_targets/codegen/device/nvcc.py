@@ -7,13 +7,12 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from glenside.errors import TargetError
 
-_OPTIONS = ("-O3", "-std=c++17", "--split-compile=0", "-Werror", "all-warnings")
-# What TVM's fixed preamble declares and a program does not use is not worth a warning.
-_QUIET = ("-diag-suppress", "177,550")
+_OPTIONS = ("-O3", "-std=c++17", "--split-compile=0")
 
 
 def find_nvcc() -> str | None:
@@ -25,8 +24,8 @@ def find_nvcc() -> str | None:
     return found
 
 
-def compile_cubin(source: str, architecture: str) -> bytes:
-    """Machine code of CUDA C for an architecture, ``sm_90`` say.
+def compile_cubin(source: str, architecture: str, options: Sequence[str] = ()) -> bytes:
+    """Machine code of CUDA C for an architecture, ``sm_90`` say; ``options`` are nvcc's.
 
     :raises TargetError: there is no nvcc, or it refuses the source; says its first complaint.
     """
@@ -39,7 +38,7 @@ def compile_cubin(source: str, architecture: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="glenside-nvcc-") as folder:
         file, binary = Path(folder) / "kernels.cu", Path(folder) / "kernels.cubin"
         file.write_text(source, encoding="utf-8")
-        command = [nvcc, "-cubin", f"-arch={architecture}", *_OPTIONS, *_QUIET]
+        command = [nvcc, "-cubin", f"-arch={architecture}", *_OPTIONS, *options]
         done = subprocess.run(
             [*command, "-o", str(binary), str(file)], capture_output=True, text=True, check=False
         )
