@@ -27,7 +27,25 @@ def network(name: str, batch: int = 1) -> Model:
         if batch != 1:
             raise SystemExit(f"{name}: only the light models are made in other batches than 1")
         model = load_model(name)
-    return replace(model, params=_random_weights(model), name=Path(name).stem)
+    return replace(_logits(model), params=_random_weights(model), name=Path(name).stem)
+
+
+def _logits(model: Model) -> Model:
+    """Without a softmax at the end, as PyTorch has its networks; a softmax of random logits is all
+    but one-hot, and would hide errors."""
+    last = {}
+    for root in model.roots:
+        term = root
+        while term.op in ("reshape", "flatten", "access", "squeeze", "unsqueeze"):
+            term = term.children[0]
+        if term.op == "compute" and term["function"] == "softmax":
+            last[term] = True
+
+    def change(term: Term, children: tuple[Term, ...]) -> Term:
+        return children[0] if term in last else rebuild(term, children)
+
+    new = map_terms(model.roots, change)
+    return replace(model, outputs={n: new[t] for n, t in model.outputs.items()}, names={})
 
 
 def _batched(proto: Any, batch: int) -> Any:

@@ -163,10 +163,10 @@ class CudaDevice:
             times.append(self._cp.cuda.get_elapsed_time(start, end) * 1e-3)
         return times
 
-    def seconds(self, launch: Launch, repeat: int) -> list[float]:
-        """By events around a graph of launches, so that gaps between them do not count."""
+    def seconds(self, launches: Sequence[Launch], repeat: int) -> list[float]:
+        """By events around a graph that holds them several times, for the clock is coarse."""
         inside = 10
-        run = self.prepare([launch] * inside)
+        run = self.prepare([*launches] * inside)
         return [seconds / inside for seconds in self.time(run, repeat)]
 
     # --- tensors on the device --------------------------------------------------------------------

@@ -71,5 +71,5 @@ class Device(Protocol):
     def time(self, run: Callable[[], None], repeat: int) -> list[float]:
         """Seconds of ``repeat`` calls of what :meth:`prepare` gave, warm."""
 
-    def seconds(self, launch: Launch, repeat: int) -> list[float]:
-        """How long a kernel took, for each of ``repeat`` launches, by the device's own clock."""
+    def seconds(self, launches: Sequence[Launch], repeat: int) -> list[float]:
+        """How long these took together, ``repeat`` times, by the device's own clock."""

@@ -142,20 +142,23 @@ class DeviceExecutable:
         with self._turn:
             opened = self._open()
             return [
-                (launch.kernel, float(np.median(opened.device.seconds(launch, repeat))))
+                (launch.kernel, float(np.median(opened.device.seconds([launch], repeat))))
                 for launch in opened.launches()
             ]
 
-    def run_seconds(self, inputs: Mapping[str, Array], repeat: int = 50) -> list[float]:
-        """Seconds of the whole program's launches, ``repeat`` times, without transfers.
+    def run_seconds(
+        self, inputs: Sequence[Mapping[str, Array]], repeat: int = 20, inside: int = 1
+    ) -> list[float]:
+        """Seconds that the program's launches take, without transfers, ``repeat`` times.
 
+        :param inputs: input sets that runs take in turn, each in memory of its own.
+        :param inside: runs that are launched together and share one reading of the clock.
         :raises TargetError: the program has host operators.
         """
         if any(isinstance(step, PythonCall) for step in self.plan.steps):
             raise TargetError("a program with host operators has no time on the device alone")
         with self._turn:
-            opened = self._open()
-            return opened.time(inputs, repeat)
+            return self._open().run_seconds(inputs, repeat, inside)
 
     def save(self, directory: str | Path) -> None:
         """Writes source, machine code, plan and parameters; ``launch.load`` reads them."""
@@ -304,10 +307,26 @@ class _Opened:
             action()
         return [self.download(place) for place in self.plan.outputs]
 
-    def time(self, inputs: Mapping[str, Array], repeat: int) -> list[float]:
-        """Seconds of the launches on these inputs."""
-        self._start(inputs)
-        return [s for action in self._actions for s in self.device.time(action, repeat)]
+    def run_seconds(
+        self, inputs: Sequence[Mapping[str, Array]], repeat: int, inside: int
+    ) -> list[float]:
+        sets = []
+        for given in inputs:
+            memory = list(self.memory)
+            for name, place in self.plan.inputs.items():
+                slot = self.plan.slots[place.buffer]
+                size = slot.size * np.dtype(slot.dtype).itemsize
+                memory[place.buffer] = self.device.allocate(size)
+                first, held, view = self._staging[name]
+                view[...] = given[name].reshape(view.shape)
+                self.device.write(memory[place.buffer], first, held)
+            sets.append(memory)
+        steps = [step for step in self.plan.steps if isinstance(step, KernelCall)]
+        launches = [
+            self._launch(step, sets[k % len(sets)]) for k in range(inside) for step in steps
+        ]
+        times = self.device.time(self.device.prepare(launches), repeat)
+        return [seconds / inside for seconds in times]
 
     def steps(self, inputs: Mapping[str, Array]) -> Iterator[int]:
         """Runs step by step: yields -1 once the inputs are there, then each step's number."""

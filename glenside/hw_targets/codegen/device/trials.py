@@ -204,7 +204,7 @@ def measure(trials: Trials, device: Device, repeat: int = 7) -> list[float | Non
             if not _agree(got, right):
                 times.append(None)
                 continue
-        times.append(sum(median(device.seconds(each, repeat)) for each in launches))
+        times.append(median(device.seconds(launches, repeat)))
     return times
 
 

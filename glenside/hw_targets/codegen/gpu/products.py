@@ -320,7 +320,9 @@ class ProductNest(ElementNest):
     def _in_tile(self, axis: int, turn: Any, lane: Any) -> Any:
         """A thread's result within the tile of its group."""
         vector = self.mapping.vector[axis]
-        return self.thread_at[axis] * vector + turn * (self.mapping.threads[axis] * vector) + lane
+        return (
+            self.thread_at[axis] * vector + turn * (self.mapping.threads[axis] * vector) + lane
+        )
 
     def _exact(self, axis: int) -> bool:
         """Whether every position of the tiles along a loop exists."""
@@ -678,7 +680,9 @@ class ProductNest(ElementNest):
         inner = [k for k in self.reduced if k in windows and k != run_window]
         steps = {k: self.mapping.chunk[k] // self.mapping.threads[k] for k in self.reduced}
         fragment = self._fragment()
-        rows = threads.registers("row", self._resident_sums, self._stored(self.product.resident))
+        rows = threads.registers(
+            "row", self._resident_sums, self._stored(self.product.resident)
+        )
 
         def at(axis: int, step: Any) -> Any:
             count = self.mapping.threads[axis]
@@ -741,7 +745,9 @@ class ProductNest(ElementNest):
         )
         return _Fragment(own, turns, runs, units)
 
-    def _load_fragment(self, fragment: _Fragment, places: dict[int, Any], stage: Index) -> Stmt:
+    def _load_fragment(
+        self, fragment: _Fragment, places: dict[int, Any], stage: Index
+    ) -> Stmt:
         streamed = self.product.streamed
         sizes = [*fragment.turns, *fragment.runs]
         window = self._run[1]
@@ -751,7 +757,9 @@ class ProductNest(ElementNest):
             flat: Any = 0
             for size, at in zip(sizes, index, strict=True):
                 flat = flat * size + at
-            offset: list[Any] = [run * unit for run, unit in zip(runs, fragment.units, strict=True)]
+            offset: list[Any] = [
+                run * unit for run, unit in zip(runs, fragment.units, strict=True)
+            ]
             moving = {k: self._in_tile(k, turn, 0) for k, turn in
                       zip(fragment.axes, turns, strict=True)}  # fmt: skip
             moving |= {k: at for k, at in places.items() if k != window}
@@ -877,8 +885,7 @@ class ProductNest(ElementNest):
                 lambda i: put(
                     self.total,
                     i,
-                    get(self.total, i)
-                    + get(buffer, i * (self.count - each) + other * each + thread),
+                    get(self.total, i) + get(buffer, i * (self.count - each) + other * each + thread),
                 ),
             )
 

@@ -130,9 +130,7 @@ class ProductSpace:
 
         def operand(each: Operand) -> str:
             steps = ",".join("/".join(map(str, row)) for row in each.steps)
-            lies = (
-                "constant" if each.constant else each.strides and "/".join(map(str, each.strides))
-            )
+            lies = "constant" if each.constant else each.strides and "/".join(map(str, each.strides))
             shape = "x".join(map(str, each.shape))
             return f"{each.dtype}[{shape}] at {lies} by {steps}"
 
@@ -187,9 +185,7 @@ def product_space(
     starts = {id(first): batch, id(second): batch + rows[id(first)]}
     made = _match(reads, (resident, streamed), batch, rows, starts)
     if made is None:
-        made = _match(
-            [_whole(resident), _whole(streamed)], (resident, streamed), batch, rows, starts
-        )
+        made = _match([_whole(resident), _whole(streamed)], (resident, streamed), batch, rows, starts)
         assert made is not None
         reads = [_whole(resident), _whole(streamed)]
     axes, steps = made
@@ -275,7 +271,9 @@ def _match(
             return False
         for high, low in zip(ordered[:0:-1], ordered[-2::-1], strict=True):
             axes.append(LoopAxis(role, high // low, axis, low))
-            strides.append((_stride_at(pieces[0], low), _stride_at(pieces[1], low)))
+            strides.append(
+                (_stride_at(pieces[0], low), _stride_at(pieces[1], low))
+            )
         return True
 
     for k in range(batch):
@@ -290,7 +288,9 @@ def _match(
             if not add(role, starts[id(term)] + k, size, pieces):  # type: ignore[arg-type]
                 return None
     for k, size in enumerate(resident.item):
-        pieces = [read.axes[term.type.split + k] for read, term in zip(reads, terms, strict=True)]
+        pieces = [
+            read.axes[term.type.split + k] for read, term in zip(reads, terms, strict=True)
+        ]
         if not add("k", k, size, pieces):
             return None
     steps = [
@@ -364,3 +364,6 @@ def _epilogue(tail: Term, anchor: Term) -> tuple[str, ...]:
             above.add(term)
             names.append(term["function"] if term.op == "compute" else term.op)
     return tuple(names)
+
+
+
