@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from _table import arguments, show
 
+PACKED = "packed.tar.xz"
 SEEDS = (11, 12, 13)
 PEERS = {"squeezenet": "squeezenet1_0", "mobilenet_v2": "mobilenet_v2"}
 """What torchvision calls a network, where the names differ."""
@@ -90,11 +91,21 @@ def _single(model: Any) -> Any:
 
 def pack(folder: Path) -> None:
     """One compressed file of all that was built, for machines that are far away."""
-    with tarfile.open(folder / "programs.tar.xz", "w:xz", preset=1) as archive:
+    with tarfile.open(folder / PACKED, "w:xz", preset=1) as archive:
         for path in sorted(folder.iterdir()):
-            if path.name != "programs.tar.xz":
+            if path.name != PACKED:
                 archive.add(path, path.name)
                 _remove(path)
+
+
+def unpacked(options: Any) -> Path:
+    """The folder with what was built, taken out of its compressed file where there is one."""
+    folder: Path = options.folder
+    if (folder / PACKED).is_file():
+        with tarfile.open(folder / PACKED) as archive:
+            folder = Path(options.unpack)
+            archive.extractall(folder, filter="data")
+    return folder
 
 
 def _remove(path: Path) -> None:
@@ -109,12 +120,7 @@ def _remove(path: Path) -> None:
 def measure(options: Any) -> None:
     import glenside
 
-    packed = options.folder / "programs.tar.xz"
-    folder = options.folder
-    if packed.is_file():
-        folder = Path(options.unpack)
-        with tarfile.open(packed) as archive:
-            archive.extractall(folder, filter="data")
+    folder = unpacked(options)
     rows = []
     for file in sorted(folder.glob("*.npz")):
         label = file.stem
