@@ -12,6 +12,7 @@ times are medians over replays of the graph, in turns over several inputs at add
 
 from __future__ import annotations
 
+import argparse
 import json
 import tarfile
 import time
@@ -21,7 +22,7 @@ from statistics import geometric_mean, median
 from typing import Any
 
 import numpy as np
-from _table import arguments, show
+from _table import show
 
 PACKED = "packed.tar.xz"
 SEEDS = (11, 12, 13)
@@ -50,7 +51,7 @@ def build(options: Any) -> None:
             model = network(name, batch)
             for dtype in options.dtypes:
                 typed = retyped(model, dtype)
-                label = f"{typed.name}-b{batch}-{dtype}"
+                label = f"{typed.name}-b{batch}-{dtype}-{options.target.partition(':')[0]}"
                 start = time.perf_counter()
                 program = glenside.optimize(typed, options.target, check=False)
                 seconds = time.perf_counter() - start
@@ -136,7 +137,7 @@ def measure(options: Any) -> None:
             "tensors agree": same,
             "arena MB": program._executable.plan.arena / 1e6,
         }
-        name, batch, dtype = label.rsplit("-", 2)
+        name, batch, dtype, _ = label.rsplit("-", 3)
         for layout, us in peer(name, int(batch[1:]), dtype, options.repeat).items():
             row[layout] = us
         known = [row[key] for key in ("torch NCHW", "torch NHWC") if key in row]
@@ -225,8 +226,10 @@ def peer(name: str, batch: int, dtype: str, repeat: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = arguments(__doc__)
-    verbs = parser.add_subparsers(dest="verb", required=True)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    verbs = parser.add_subparsers(dest="verb")
     first = verbs.add_parser("build")
     first.add_argument("folder", type=Path)
     first.add_argument("--networks", nargs="*", default=["squeezenet", "resnet50", "vgg19"])
@@ -237,10 +240,14 @@ def main() -> None:
     first.add_argument("--pack", action="store_true", help="into one compressed file")
     second = verbs.add_parser("measure")
     second.add_argument("folder", type=Path)
+    second.add_argument("--json", type=Path, help="where the figures go")
     second.add_argument("--repeat", type=int, default=50)
     second.add_argument("--unpack", default="/tmp/glenside-programs")
     second.add_argument("--kernels", type=int, default=0, help="show the slowest so many")
     options = parser.parse_args()
+    if options.verb is None:
+        print("built on one machine, measured on one with a GPU: see --help")
+        return
     (build if options.verb == "build" else measure)(options)
 
 

@@ -117,7 +117,7 @@ def test_trace_gives_values_by_the_callers_terms():
         compare(got, wanted)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(terms(operators=[name for name in OPERATORS if name != "host_op"], most=7))
 def test_random_programs(term):
     values = environment([term])
