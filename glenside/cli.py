@@ -87,6 +87,10 @@ def optimize(
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="Save the program to this directory."),
     ] = None,
+    emit_c: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the program as C source to this directory."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
     iter_limit: Annotated[int, typer.Option(min=0, help="Most iterations.")] = ITER_LIMIT,
@@ -121,12 +125,16 @@ def optimize(
         )
     if output is not None:
         program.save(output)
+    if emit_c is not None:
+        program.to_c(emit_c)
     if as_json:
         print(json.dumps(program.report.to_json(), indent=2))
         return
     _out.print(program.report)
     if output is not None:
         _out.print(f"saved to {output}; run it with: glenside run {output}", soft_wrap=True)
+    if emit_c is not None:
+        _out.print(f"C source in {emit_c}; build it with: make -C {emit_c}", soft_wrap=True)
 
 
 @app.command()

@@ -184,6 +184,20 @@ class Program:
 
         return to_relax(self.name, self.inputs, *self._exported())
 
+    def to_c(self, directory: str | Path) -> Path:
+        """Writes the program as C source that ``make`` and a C compiler build; returns the folder.
+
+        Accelerator calls are functions of the header ``glenside_units.h``, for which simulators
+        are written as well: see :mod:`glenside.exporters.c`.
+
+        :raises GlensideError: the program has host operators or element types that C lacks, or was
+            loaded; or the folder cannot be written.
+        """
+        from glenside.exporters.c import to_c
+
+        params, outputs, _ = self._exported()
+        return to_c(directory, self.name, self.inputs, params, outputs)
+
     def _exported(self) -> tuple[Mapping[str, Array], dict[str, Term], dict[Term, str]]:
         """Parameters, outputs and names, as exporters take them."""
         if self._params is None:
