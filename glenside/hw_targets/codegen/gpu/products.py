@@ -180,20 +180,89 @@ class Tiling:
         )
         return self.split * self.space.size("batch", "n") * padded
 
+    @property
+    def exchanged_elements(self) -> int:
+        """Sums that threads hand to each other through local memory, and gaps against conflicts."""
+        if self.reduced_in_group == 1 and not self.mapping.cluster:
+            return 0
+        return self.sums * (self.threads + 1)
+
+    @property
+    def one_dtype(self) -> bool:
+        """Whether all that lies in local memory has one dtype, so that it can share its place."""
+        space = self.space
+        dtypes = {space.resident.dtype, space.streamed.dtype, space.accumulate}
+        return len({scalars.storage_dtype(dtype) for dtype in dtypes}) == 1
+
+    @functools.cached_property
+    def parts(self) -> tuple[int, int, int]:
+        """Elements in local memory: of the resident, of the streamed operand, of sums; each is
+        rounded up to 16 bytes."""
+        resident, streamed = self.mapping.staged
+        counts = (
+            self.resident_elements if resident else 0,
+            self.streamed_elements if streamed else 0,
+            self.exchanged_elements,
+        )
+        return tuple(-(-count // 16) * 16 for count in counts)  # type: ignore[return-value]
+
     def local_bytes(self) -> int:
-        """Local memory of a group."""
-        size = np.dtype(scalars.storage_dtype(self.space.resident.dtype)).itemsize
-        total = 0
-        for staged, elements in zip(
-            self.mapping.staged, (self.resident_elements, self.streamed_elements), strict=True
-        ):
-            if staged:
-                total += -(-elements * size // 16) * 16
-        inner = np.dtype(scalars.storage_dtype(self.space.accumulate)).itemsize
-        shared = self.reduced_in_group
-        if shared > 1:
-            total += self.sums * (self.threads - self.threads // shared) * inner
-        return total
+        """Local memory of a group; sums take the operands' place where they can."""
+        sizes = [
+            np.dtype(scalars.storage_dtype(dtype)).itemsize
+            for dtype in (
+                self.space.resident.dtype,
+                self.space.streamed.dtype,
+                self.space.accumulate,
+            )
+        ]
+        resident, streamed, sums = (n * size for n, size in zip(self.parts, sizes, strict=True))
+        if self.one_dtype:
+            return max(resident + streamed, sums)
+        return resident + streamed + sums
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How a constant operand is laid out: its loops, zeros after each, cut and put in order."""
+
+    sizes: tuple[int, ...]
+    padding: tuple[int, ...]
+    cut: tuple[int, ...]
+    order: tuple[int, ...]
+
+    def apply(self, array: Array) -> Array:
+        """The packed elements."""
+        whole = np.pad(array.reshape(self.sizes), [(0, after) for after in self.padding])
+        return np.ascontiguousarray(whole.reshape(self.cut).transpose(self.order)).reshape(-1)
+
+
+def packing(tiling: Tiling) -> Packing:
+    """By groups along batch, rows and splits, then stages: what each reads is one run, in which
+    reduced steps come first and rows last."""
+    space, mapping = tiling.space, tiling.mapping
+    sides = [k for k, axis in enumerate(space.axes) if axis.role != "n"]
+    cut: list[int] = []
+    padding = []
+    order: list[list[int]] = [[] for _ in range(7)]
+    for k in sides:
+        axis, at = space.axes[k], len(cut)
+        if axis.role == "k":
+            pieces = [mapping.split[k], tiling.stages[k], tiling.tile[k]]
+            places = [2, 3, 4]
+        else:
+            pieces = [tiling.groups[k], tiling.tile[k]]
+            places = [0, 5] if axis.role == "batch" else [1, 6]
+        for number, place in enumerate(places):
+            order[place].append(at + number)
+        cut += pieces
+        padding.append(math.prod(pieces) - axis.size)
+    return Packing(
+        tuple(space.axes[k].size for k in sides),
+        tuple(padding),
+        tuple(cut),
+        tuple(itertools.chain(*order)),
+    )
 
 
 class ProductNest(ElementNest):
@@ -217,6 +286,7 @@ class ProductNest(ElementNest):
         self.results = space.of("batch", "m", "n")
         self.reduced = space.of("k")
         self.count = self.tiling.threads
+        self.partial_sums = self.tiling.split > 1 and not mapping.cluster
 
     # --- launches -----------------------------------------------------------------------------
 
@@ -226,7 +296,7 @@ class ProductNest(ElementNest):
         body = threads.launch(tiling.grid, self.count, self._group)
         block = (self.count, 1, 1)
         made: list[DeviceKernel] = []
-        if tiling.split == 1:
+        if not self.partial_sums:
             launch = self.finish(body)
             function, arguments, writes = launch.function, launch.arguments, launch.writes
         else:
@@ -241,11 +311,12 @@ class ProductNest(ElementNest):
                 block,
                 function.with_attr("global_symbol", name),
                 local_bytes=tiling.local_bytes(),
+                cluster=tiling.split if self.mapping.cluster else 1,
                 writes=writes,
                 predicted=self.mapping.predicted or None,
             )
         )
-        if tiling.split > 1:
+        if self.partial_sums:
             from glenside.hw_targets.codegen.gpu.partial import PartialSums
 
             sums = PartialSums(self.builder, self.kernel, self.limits, tiling, scratch)
@@ -258,28 +329,51 @@ class ProductNest(ElementNest):
         self._place(group, thread)
         self.total = threads.registers("total", tiling.sums, self.inner)
         body = [allocate(self.total)]
-        dynamic = tiling.local_bytes() > self.limits.static_local_bytes
-        resident, streamed = mapping.staged
-        self.residents, self.streameds = None, None
-        if resident:
-            self.residents = threads.shared(
-                "rows", tiling.resident_elements, self._stored(self.product.resident), dynamic
-            )
-            body.append(allocate(self.residents))
-        if streamed:
-            self.streameds = threads.shared(
-                "box", tiling.streamed_elements, self._stored(self.product.streamed), dynamic
-            )
-            body.append(allocate(self.streameds))
+        self._allocate_local(body)
         self._source()
         zero = scalars.const(0, self.inner)
         body.append(threads.unrolled(tiling.sums, lambda i: put(self.total, i, zero)))
         body.append(self._stages())
-        if tiling.reduced_in_group > 1:
-            body += self._add_up_in_group(thread, dynamic)
+        if tiling.exchanged_elements:
+            body += self._exchange()
+        elif self.partial_sums:
+            body.append(self._store_partial())
         else:
-            body.append(self._store_all())
+            body.append(self._store_results())
         return sequence(body)
+
+    def _allocate_local(self, body: list[Stmt]) -> None:
+        """The parts of local memory: places in one buffer, or a buffer each."""
+        tiling = self.tiling
+        dynamic = tiling.local_bytes() > self.limits.static_local_bytes
+        resident, streamed, sums = tiling.parts
+        self.residents = self.streameds = self.exchanged = None
+        if tiling.one_dtype:
+            size = max(resident + streamed, sums)
+            if not size:
+                return
+            pool = threads.shared("local", size, scalars.storage_dtype(self.inner), dynamic)
+            body.append(allocate(pool))
+            if resident:
+                self.residents = _Part(pool, streamed)
+            if streamed:
+                self.streameds = _Part(pool, 0)
+            self.exchanged = _Part(pool, 0)
+            return
+        dtypes = (
+            self._stored(self.product.resident),
+            self._stored(self.product.streamed),
+            scalars.storage_dtype(self.inner),
+        )
+        made = []
+        for name, size, dtype in zip(("rows", "box", "sums"), tiling.parts, dtypes, strict=True):
+            part = None
+            if size:
+                buffer = threads.shared(name, size, dtype, dynamic)
+                body.append(allocate(buffer))
+                part = _Part(buffer, 0)
+            made.append(part)
+        self.residents, self.streameds, self.exchanged = made
 
     def _stored(self, operand: Operand) -> str:
         return scalars.storage_dtype(operand.dtype)
@@ -303,8 +397,10 @@ class ProductNest(ElementNest):
             strict=True,
         ):
             self.split_at[axis] = at
+        self.rank = group[2]
         order = [*self.reduced, *space.of("batch")]
         order += [*self.n, *self.m] if mapping.resident_fast else [*self.m, *self.n]
+        self.thread_order = order
         digits = unflatten(thread, [mapping.threads[k] for k in order])
         self.thread_at: list[Any] = [0] * len(space.axes)
         for axis, at in zip(order, digits, strict=True):
@@ -349,52 +445,23 @@ class ProductNest(ElementNest):
             self.packed = declare("packed", size, self.product.resident.dtype)
             self.parameters.append(self.packed)
             self.arguments.append(Argument(number, 0, size))
-        if self.tiling.split > 1:
+        if self.partial_sums:
             size = self.tiling.partial_elements
             number = self.builder.scratch(size, self.inner)
             self.partial = declare("partial", size, self.inner)
             self._partial_argument = Argument(number, 0, size)
 
     def _pack(self) -> int:
-        """A buffer with the constant operand in the order in which groups read it, zeros around."""
-        space, tiling, mapping = self.product, self.tiling, self.mapping
-        array = self.builder.partition.weights[space.resident.base]
-        sides = [k for k, axis in enumerate(space.axes) if axis.role != "n"]
-        key = (
-            id(array),
-            *((space.axes[k].size, tiling.tile[k], mapping.split[k]) for k in sides),
-        )
+        """A buffer with the constant operand in the order in which groups read it."""
+        array = self.builder.partition.weights[self.product.resident.base]
+        recipe = packing(self.tiling)
+        key = (id(array), recipe)
         known = self.builder._packed.get(key)
-        if known is not None:
-            return known
-        cut: list[int] = []
-        pads = []
-        for k in sides:
-            axis = space.axes[k]
-            pieces = [tiling.groups[k], tiling.tile[k]]
-            if axis.role == "k":
-                pieces = [mapping.split[k], tiling.stages[k], tiling.tile[k]]
-            cut += pieces
-            pads.append((0, math.prod(pieces) - axis.size))
-        whole = np.pad(array.reshape([space.axes[k].size for k in sides]), pads)
-        order: list[list[int]] = [[], [], [], [], [], [], []]
-        at = 0
-        for k in sides:
-            if space.axes[k].role == "k":
-                for place, number in zip((2, 3, 4), (at, at + 1, at + 2), strict=True):
-                    order[place].append(number)
-                at += 3
-            else:
-                batch = space.axes[k].role == "batch"
-                order[0 if batch else 1].append(at)
-                order[5 if batch else 6].append(at + 1)
-                at += 2
-        packed = whole.reshape(cut).transpose(list(itertools.chain(*order)))
-        number = self.builder.constant(
-            np.ascontiguousarray(packed).reshape(-1), space.resident.dtype
-        )
-        self.builder._packed[key] = number
-        return number
+        if known is None:
+            packed = recipe.apply(array)
+            known = self.builder.constant(packed, self.product.resident.dtype)
+            self.builder._packed[key] = known
+        return known
 
     def _packed_start(self, stage: Index) -> Any:
         """Where the constant operand's part for a group and a stage begins."""
@@ -435,8 +502,8 @@ class ProductNest(ElementNest):
             def copy(at: Any) -> Stmt:
                 return vectorised(
                     width,
-                    lambda lane: put(
-                        buffer, at * width + lane, get(self.packed, start + at * width + lane)
+                    lambda lane: buffer.put(
+                        at * width + lane, get(self.packed, start + at * width + lane)
                     ),
                 )
 
@@ -452,7 +519,7 @@ class ProductNest(ElementNest):
                 flat = flat * size + where[axis]
             return self.lowering.statement(
                 lambda: self._at_positions(self.product.resident, where, stage),
-                lambda value: put(buffer, flat, self._raw(value, self.product.resident)),
+                lambda value: buffer.put(flat, self._raw(value, self.product.resident)),
             )
 
         return self._share(total, load)
@@ -644,7 +711,7 @@ class ProductNest(ElementNest):
                 tests = self._box_tests(index, where, stage)
                 return self.lowering.statement(
                     lambda: self._element(streamed, index, tests),
-                    lambda value: put(self.streameds, address, self._raw(value, streamed)),
+                    lambda value: self.streameds.put(address, self._raw(value, streamed)),
                 )
 
             return threads.unrolled_nest([extents[d] for d in serial], element)
@@ -772,7 +839,7 @@ class ProductNest(ElementNest):
                 for d, at in enumerate(offset):
                     if self.tiling.extents[d] > 1:
                         address = address + at * self._pitch[d]
-                return put(self._fragment_buffer, flat, get(self.streameds, address))
+                return put(self._fragment_buffer, flat, self.streameds.get(address))
             start = self._box_start(stage)
             place = [a + b for a, b in zip(start, offset, strict=True)]
             tests = self._box_tests(place, offset, stage)
@@ -805,7 +872,7 @@ class ProductNest(ElementNest):
                 target = target * self._turns(axis) + turn
                 target = target * mapping.vector[axis] + vector
             if self.residents is not None:
-                return put(rows, target, get(self.residents, at))
+                return put(rows, target, self.residents.get(at))
             if self.packed is not None:
                 return put(rows, target, get(self.packed, self._packed_start(stage) + at))
             where |= places
@@ -867,43 +934,86 @@ class ProductNest(ElementNest):
 
     # --- results ------------------------------------------------------------------------------
 
-    def _add_up_in_group(self, thread: Any, dynamic: bool) -> list[Stmt]:
-        """Adds the sums of threads that share results; the first of them stores."""
+    def _exchange(self) -> list[Stmt]:
+        """Adds up the sums of threads, and of groups of a cluster, that share results.
+
+        Every thread leaves its sums in local memory. Then each group of the cluster takes a part of
+        the tile's results, in the order in which they lie in memory.
+        """
         from tvm import tirx
 
-        shared, sums = self.tiling.reduced_in_group, self.tiling.sums
-        each = self.count // shared
-        buffer = threads.shared("sums", sums * (self.count - each), self.inner, dynamic)
+        tiling, mapping = self.tiling, self.mapping
+        exchanged = self.exchanged
+        groups = tiling.split if mapping.cluster else 1
+        shared = tiling.reduced_in_group
+        pitch, each = self.count + 1, self.count // shared
         write = threads.unrolled(
-            sums, lambda i: put(buffer, i * (self.count - each) + (thread - each),
-                                get(self.total, i))
-        )  # fmt: skip
+            tiling.sums, lambda i: exchanged.put(i * pitch + self.thread, get(self.total, i))
+        )
+        order = self._result_order()
+        sizes = [tiling.tile[k] for k in order]
+        part = -(-math.prod(sizes) // groups)
+        rank = self.rank if groups > 1 else 0
 
-        def add(other: Any) -> Stmt:
-            return threads.unrolled(
-                sums,
-                lambda i: put(
-                    self.total,
-                    i,
-                    get(self.total, i) + get(buffer, i * (self.count - each) + other * each + thread),
-                ),
-            )
+        def one(turn: Any) -> Stmt:
+            flat = turn * self.count + self.thread
+            mine = rank * part + flat
+            inside = dict(zip(order, unflatten(mine, sizes), strict=True))
+            turns, lanes, at = {}, {}, {}
+            for axis, place in inside.items():
+                vector, count = mapping.vector[axis], mapping.threads[axis]
+                turns[axis] = place // (vector * count)
+                at[axis] = place // vector % count
+                lanes[axis] = place % vector
+            owner: Any = 0
+            for axis in self.thread_order:
+                digit = 0 if axis in self.reduced else at[axis]
+                owner = owner * mapping.threads[axis] + digit
+            address = self._sum_at(turns, lanes) * pitch + owner
+            total = threads.registers("whole", 1, self.inner)
+            add = [allocate(total), put(total, 0, scalars.const(0, self.inner))]
+            for number in range(groups):
+                for k in range(shared):
+                    value = exchanged.get(address + k * each)
+                    if groups > 1:
+                        value = threads.of_group(value, number, self.inner)
+                    add.append(put(total, 0, get(total, 0) + value))
+            places = {axis: self.tile_at[axis] + place for axis, place in inside.items()}
+            store = sequence([*add, self._store_one(places, get(total, 0))])
+            tests = []
+            if part % self.count:
+                tests.append(tirx.LT(flat, part))
+            if part * groups != math.prod(sizes):
+                tests.append(tirx.LT(mine, math.prod(sizes)))
+            found = self._tests(places, self.m if self.partial_sums else ())
+            tests += [found] if found is not None else []
+            guard = None if not tests else tests[0] if len(tests) == 1 else tirx.all(*tests)
+            return threads.guarded(guard, store)
 
-        return [
-            allocate(buffer),
-            threads.guarded(tirx.GE(thread, each), write),
-            threads.barrier(),
-            threads.guarded(
-                tirx.LT(thread, each),
-                sequence([threads.serial(shared - 1, add), self._store_all()]),
-            ),
-        ]
+        wait = threads.cluster_barrier if groups > 1 else threads.barrier
+        steps = [threads.barrier()] if any(mapping.staged) and tiling.one_dtype else []
+        steps += [write, wait(), threads.unrolled(-(-part // self.count), one)]
+        return [*steps, wait()] if groups > 1 else steps
 
-    def _store_all(self) -> Stmt:
-        """All sums of a thread, to where the result lies or to scratch memory."""
-        if self.tiling.split > 1:
-            return self._store_partial()
-        return self._store_results()
+    def _result_order(self) -> list[int]:
+        """Loops over results as the results lie, the nearest last."""
+        steps = self.product.out_steps
+        if self.partial_sums:
+            return [*self.product.of("batch"), *self.n, *self.m]
+        if steps is None:
+            return list(self.results)
+        return sorted(self.results, key=lambda k: (-(steps[k] or 1 << 62), k))
+
+    def _store_one(self, places: dict[int, Any], value: Expr) -> Stmt:
+        """One result, to where it lies or to scratch memory."""
+        if self.partial_sums:
+            return put(self.partial, self._partial_at(places), value)
+        index: Index = [0] * len(self.space)
+        for axis, place in places.items():
+            each = self.product.axes[axis]
+            index[each.axis] = index[each.axis] + place * each.weight
+        self.give(scalars.convert(value, self.inner, self.anchor.dtype))
+        return self.store(index)
 
     def _tests(self, places: dict[int, Any], padded: Sequence[int] = ()) -> Expr | None:
         """Whether a result exists; along ``padded`` loops there is room for all."""
@@ -950,16 +1060,11 @@ class ProductNest(ElementNest):
         wide = self._wide_store()
 
         def one(turn: dict[int, Any], lane: dict[int, Any]) -> Stmt:
-            index: Index = [0] * len(self.space)
-            places = {}
-            for axis in self.results:
-                place = self.tile_at[axis] + self._in_tile(axis, turn[axis], lane[axis])
-                places[axis] = place
-                each = self.product.axes[axis]
-                index[each.axis] = index[each.axis] + place * each.weight
-            value = get(self.total, self._sum_at(turn, lane))
-            self.give(scalars.convert(value, self.inner, self.anchor.dtype))
-            store = self.store(index)
+            places = {
+                axis: self.tile_at[axis] + self._in_tile(axis, turn[axis], lane[axis])
+                for axis in self.results
+            }
+            store = self._store_one(places, get(self.total, self._sum_at(turn, lane)))
             return store if wide is not None else threads.guarded(self._tests(places), store)
 
         if wide is None:
@@ -992,29 +1097,47 @@ class ProductNest(ElementNest):
                     return axis
         return None
 
+    def _partial_at(self, places: dict[int, Any]) -> Any:
+        """Partial sums lie by split, batch and streamed rows; resident rows, padded to whole tiles,
+        are innermost."""
+        flat: Any = 0
+        for axis in self.reduced:
+            flat = flat * self.mapping.split[axis] + self.split_at[axis]
+        for axis in [*self.product.of("batch"), *self.n]:
+            flat = flat * self.product.axes[axis].size + places[axis]
+        for axis in self.m:
+            flat = flat * (self.tiling.groups[axis] * self.tiling.tile[axis]) + places[axis]
+        return flat
+
     def _store_partial(self) -> Stmt:
-        """Sums by split, batch and streamed rows; resident rows, padded to tiles, innermost."""
-        tiling, mapping = self.tiling, self.mapping
-        wide = self.m[-1] if self.m and mapping.vector[self.m[-1]] > 1 else None
+        """A thread's sums, to scratch memory."""
+        wide = self.m[-1] if self.m and self.mapping.vector[self.m[-1]] > 1 else None
 
         def one(turn: dict[int, Any], lane: dict[int, Any]) -> Stmt:
             places = {
                 axis: self.tile_at[axis] + self._in_tile(axis, turn[axis], lane[axis])
                 for axis in self.results
             }
-            flat: Any = 0
-            for axis in self.reduced:
-                flat = flat * mapping.split[axis] + self.split_at[axis]
-            for axis in [*self.product.of("batch"), *self.n]:
-                flat = flat * self.product.axes[axis].size + places[axis]
-            for axis in self.m:
-                flat = flat * (tiling.groups[axis] * tiling.tile[axis]) + places[axis]
-            store = put(self.partial, flat, get(self.total, self._sum_at(turn, lane)))
+            store = self._store_one(places, get(self.total, self._sum_at(turn, lane)))
             if wide is not None:
                 return store
             return threads.guarded(self._tests(places, self.m), store)
 
         return self._over_sums(wide, one, self.m)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A place within a buffer in local memory."""
+
+    buffer: Any
+    base: int
+
+    def get(self, at: Any) -> Expr:
+        return get(self.buffer, at + self.base if self.base else at)
+
+    def put(self, at: Any, value: Expr) -> Stmt:
+        return put(self.buffer, at + self.base if self.base else at, value)
 
 
 @dataclass(frozen=True)
