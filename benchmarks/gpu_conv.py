@@ -107,6 +107,7 @@ def _candidates(target: Any, term: Any, filters: Any, options: Any, name: str) -
     cut = partition([term], {"x": x.type}, {"w": filters}, plain=True)
     builder = make_builder(cut)
     for number, step in enumerate(cut.steps):
+        builder.at_step(number)
         space = space_of(builder, step, target.limits) if isinstance(step, Kernel) else None
         if space is None:
             continue

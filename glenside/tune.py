@@ -81,6 +81,7 @@ def tune(
     builder = make_builder(cut)
     spaces: dict[str, tuple[int, Any]] = {}
     for number, step in enumerate(cut.steps):
+        builder.at_step(number)
         space = space_of(builder, step, chosen.limits) if isinstance(step, Kernel) else None
         if space is not None:
             spaces.setdefault(space.key(), (number, space))
