@@ -36,6 +36,9 @@ Array = np.ndarray[Any, Any]
 Span = tuple[int, Array, Array]
 """First byte of a place, a host copy of its bytes, and a view of that with one axis an atom."""
 
+Addresses = tuple[tuple[int, int], ...]
+"""Buffers whose values lie elsewhere than planned, and where."""
+
 SOURCES = {"opencl": "kernels-{}.cl", "cuda": "kernels-{}.cu"}
 BINARY = "kernels-{}.{}.cubin"
 _GRAPHS = 4
@@ -221,7 +224,7 @@ class _Opened:
             self.memory.append(held)
         self._staging = {name: self._span(place) for name, place in plan.inputs.items()}
         self._actions = self._segments(self.memory)
-        self._direct: OrderedDict[tuple[int, ...], list[Callable[[], None]]] = OrderedDict()
+        self._direct: OrderedDict[Addresses, list[Callable[[], None]]] = OrderedDict()
 
     # --- places -----------------------------------------------------------------------------------
 
@@ -246,10 +249,10 @@ class _Opened:
         view[...] = value.reshape(view.shape)
         self.device.write(self.memory[place.buffer], first, held)
 
-    def download(self, place: Place) -> Array:
+    def download(self, place: Place, memory: Sequence[Memory] | None = None) -> Array:
         """A copy of a value on the host."""
         first, held, view = self._span(place)
-        self.device.read(self.memory[place.buffer], first, held)
+        self.device.read((memory or self.memory)[place.buffer], first, held)
         return np.array(view, order="C").reshape(place.shape)
 
     # --- running ----------------------------------------------------------------------------------
@@ -274,17 +277,17 @@ class _Opened:
             if waiting:
                 actions.append(self.device.prepare(waiting))
                 waiting = []
-            actions.append(self._host(step))
+            actions.append(self._host(step, memory))
         if waiting:
             actions.append(self.device.prepare(waiting))
         return actions
 
-    def _host(self, step: PythonCall) -> Callable[[], None]:
+    def _host(self, step: PythonCall, memory: Sequence[Memory]) -> Callable[[], None]:
         evaluate = python_function(step)
         span = self._span(step.result)
 
         def run() -> None:
-            value = evaluate([self.download(place) for place in step.operands])
+            value = evaluate([self.download(place, memory) for place in step.operands])
             self.upload(step.result, span, value)
 
         return run
@@ -336,7 +339,7 @@ class _Opened:
             if isinstance(step, KernelCall):
                 self.device.prepare([self._launch(step, self.memory)])()
             else:
-                self._host(step)()
+                self._host(step, self.memory)()
             yield number
 
     def run_tensors(self, inputs: Mapping[str, Any], like: Any) -> list[Any]:
@@ -348,18 +351,17 @@ class _Opened:
         from glenside.hw_targets.codegen.device import tensors
 
         device: CudaDevice = self.device  # type: ignore[assignment]
-        memory, moved = list(self.memory), []
-        taken = []  # Kept until the launches are done with them.
+        memory = list(self.memory)
+        moved: list[tuple[int, int]] = []
         for name, place in self.plan.inputs.items():
             value = inputs[name]
             if isinstance(value, np.ndarray):
                 self.upload(place, self._staging[name], value)
                 continue
             array = device.take(value)
-            taken.append(array)
             if self._readable(place, array):
                 memory[place.buffer] = array.data
-                moved.append(array.data.ptr)
+                moved.append((place.buffer, array.data.ptr))
             elif array.size:
                 device.copy(self._window(place), array.reshape(self._window(place).shape))
         actions = self._actions if not moved else self._captured(tuple(moved), memory)
@@ -384,7 +386,7 @@ class _Opened:
             and array.data.ptr % _ALIGNED == 0
         )
 
-    def _captured(self, key: tuple[int, ...], memory: list[Memory]) -> list[Callable[[], None]]:
+    def _captured(self, key: Addresses, memory: list[Memory]) -> list[Callable[[], None]]:
         found = self._direct.pop(key, None)
         if found is None:
             found = self._segments(memory)
@@ -396,7 +398,7 @@ class _Opened:
     def _window(self, place: Place, memory: Sequence[Memory] | None = None) -> Any:
         """A place as an array on the device, one axis an atom."""
         device: CudaDevice = self.device  # type: ignore[assignment]
-        held = (self.memory if memory is None else memory)[place.buffer]
+        held = (memory or self.memory)[place.buffer]
         itemsize = np.dtype(self.plan.slots[place.buffer].dtype).itemsize
         atoms = [(size, stride) for axis in place.axes for size, stride in axis]
         return device.view(

@@ -102,6 +102,8 @@ class OpenCLDevice:
 
         :raises TargetError: the device lacks an extension, or refuses the source or a launch.
         """
+        if not kernels:
+            return
         supported = str(self.device.extensions).split()
         for extension in re.findall(r"#pragma OPENCL EXTENSION (\w+) : enable", code.source):
             if extension not in supported:
