@@ -34,6 +34,9 @@ Progress = Callable[[str, int, int], None]
 _ALIGN = 512
 """Bytes: the coarsest boundary at which OpenCL devices divide memory, NVIDIA's."""
 
+_LINGER = 4
+"""Steps for which memory is not given to another value, since a CUDA graph's kernels overlap."""
+
 
 def compile_for_device(
     outputs: Sequence[Term],
@@ -85,7 +88,7 @@ def compile_for_device(
     plan.inputs = {name: place_of(cut.stored[term], term) for name, term in cut.inputs.items()}
     plan.input_types = {name: [list(t.outer), list(t.item), t.dtype] for name, t in inputs.items()}
     plan.outputs = [place_of(cut.stored[term], term) for term in cut.outputs]
-    parameters = plan_memory(plan, cut, _ALIGN)
+    parameters = plan_memory(plan, cut, _ALIGN, _LINGER if dialect == "cuda" else 0)
     code = build(text.text) if build is not None and text.text else Code(text.text)
     if progress:
         progress("compile", 1, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,11 +33,23 @@ class Code:
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel and the memory that its parameters point to."""
+    """One kernel and the memory that its parameters point to.
+
+    ``after`` are the launches, by their place in the sequence, that must be done before.
+    """
 
     kernel: str
     entry: Entry
     arguments: Sequence[Memory]
+    after: Sequence[int] = ()
+
+
+def in_turn(launches: Sequence[Launch]) -> list[Launch]:
+    """The same launches, each after the one before it."""
+    return [
+        replace(launch, after=(number - 1,) if number else ())
+        for number, launch in enumerate(launches)
+    ]
 
 
 class Device(Protocol):
@@ -63,7 +75,11 @@ class Device(Protocol):
         """Makes the kernels ready to be launched."""
 
     def prepare(self, launches: Sequence[Launch]) -> Callable[[], None]:
-        """A function that launches all of these in order, as cheaply as the device can."""
+        """A function that launches all of these, as cheaply as the device can.
+
+        Launches may overlap unless one is ``after`` the other; those of the next call come after
+        all of these.
+        """
 
     def finish(self) -> None:
         """Waits for everything asked for."""
@@ -72,4 +88,4 @@ class Device(Protocol):
         """Seconds of ``repeat`` calls of what :meth:`prepare` gave, warm."""
 
     def seconds(self, launches: Sequence[Launch], repeat: int) -> list[float]:
-        """How long these took together, ``repeat`` times, by the device's own clock."""
+        """How long these took one after the other, ``repeat`` times, by the device's own clock."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from glenside.errors import InputError, TargetError
 from glenside.hw_targets.codegen.device.device import Code, Device, Launch, Memory, Unsuitable
+from glenside.hw_targets.codegen.device.order import dependences
 from glenside.hw_targets.codegen.launch import (
     PLAN,
     KernelCall,
@@ -259,27 +260,33 @@ class _Opened:
 
     def launches(self) -> list[Launch]:
         """All kernels, in order."""
-        steps = [step for step in self.plan.steps if isinstance(step, KernelCall)]
-        return [self._launch(step, self.memory) for step in steps]
+        calls = [step for step in self.plan.steps if isinstance(step, KernelCall)]
+        return self._launches(calls, self.memory)
 
-    def _launch(self, step: KernelCall, memory: Sequence[Memory]) -> Launch:
-        # Where a value starts in its buffer is said by the kernel itself.
-        arguments = [memory[buffer] for buffer, _, _ in step.arguments]
-        return Launch(step.function, self.plan.kernels[step.function], arguments)
+    def _launches(self, calls: Sequence[KernelCall], memory: Sequence[Memory]) -> list[Launch]:
+        return [
+            Launch(
+                call.function,
+                self.plan.kernels[call.function],
+                # Where a value starts in its buffer is said by the kernel itself.
+                [memory[buffer] for buffer, _, _ in call.arguments],
+                after,
+            )
+            for call, after in zip(calls, dependences(self.plan, calls), strict=True)
+        ]
 
     def _segments(self, memory: Sequence[Memory]) -> list[Callable[[], None]]:
         actions: list[Callable[[], None]] = []
-        waiting: list[Launch] = []
-        for step in self.plan.steps:
+        waiting: list[KernelCall] = []
+        for step in [*self.plan.steps, None]:
             if isinstance(step, KernelCall):
-                waiting.append(self._launch(step, memory))
+                waiting.append(step)
                 continue
             if waiting:
-                actions.append(self.device.prepare(waiting))
+                actions.append(self.device.prepare(self._launches(waiting, memory)))
                 waiting = []
-            actions.append(self._host(step, memory))
-        if waiting:
-            actions.append(self.device.prepare(waiting))
+            if step is not None:
+                actions.append(self._host(step, memory))
         return actions
 
     def _host(self, step: PythonCall, memory: Sequence[Memory]) -> Callable[[], None]:
@@ -324,10 +331,15 @@ class _Opened:
                 view[...] = given[name].reshape(view.shape)
                 self.device.write(memory[place.buffer], first, held)
             sets.append(memory)
-        steps = [step for step in self.plan.steps if isinstance(step, KernelCall)]
-        launches = [
-            self._launch(step, sets[k % len(sets)]) for k in range(inside) for step in steps
-        ]
+        calls = [step for step in self.plan.steps if isinstance(step, KernelCall)]
+        launches: list[Launch] = []
+        for k in range(inside):
+            first = len(launches)
+            for each in self._launches(calls, sets[k % len(sets)]):
+                # A run begins when the one before has ended.
+                after = [first + number for number in each.after]
+                after = after or list(range(max(first - len(calls), 0), first))
+                launches.append(replace(each, after=tuple(after)))
         times = self.device.time(self.device.prepare(launches), repeat)
         return [seconds / inside for seconds in times]
 
@@ -337,7 +349,7 @@ class _Opened:
         yield -1
         for number, step in enumerate(self.plan.steps):
             if isinstance(step, KernelCall):
-                self.device.prepare([self._launch(step, self.memory)])()
+                self.device.prepare(self._launches([step], self.memory))()
             else:
                 self._host(step, self.memory)()
             yield number
