@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 import glenside
 from glenside.check import relative_error
 from glenside.errors import InputError, TargetError
+from glenside.frontends import load_model
 from glenside.hw_targets.codegen import launch
 from glenside.hw_targets.codegen.device import opencl
 from glenside.hw_targets.codegen.gpu.devices import device_profile
@@ -42,9 +43,11 @@ from tests.strategies import environment, terms
 from tests.test_light_models import with_random_weights
 
 
-def test_a_network():
+@pytest.mark.parametrize("staged", [False, True])
+def test_a_network(staged):
     term, params = small_net()
-    program = check(term, params)
+    program = check(term, params, staged=staged)
+    assert ("__local" in program.source) == staged
     assert program.source.count("__kernel void") == len(program.plan.kernels) > 5
 
 
@@ -155,9 +158,10 @@ def test_the_same_model_gives_the_same_source():
 
 def test_squeezenet():
     model = with_random_weights(onnx.load(LIGHT / "light_squeezenet.onnx"))
-    program = glenside.optimize(model, target="opencl", check=False)
+    imported = load_model(model)
+    program = compiled(imported.roots, imported.params, guarded=False)
     rng = np.random.default_rng(5)
-    inputs = {n: rng.standard_normal(t.shape, "float32") for n, t in program.inputs.items()}
+    inputs = {n: rng.standard_normal(t.shape, "float32") for n, t in imported.inputs.items()}
     (got,) = program.run(inputs)
     assert relative_error(got, onnxruntime_answers(model, **inputs)[0]) < 1e-5
 
@@ -286,7 +290,9 @@ def test_gen_ambiguous_minmax(dtype):
 
 def test_gen_float_index():
     x, w = tensor("x", (1, 256, 4, 3)), tensor("w", (512, 256, 1, 1))
-    program = check(convolution(x, w), {"w": weights(512, 256, 1, 1) / 16}, tolerance=1e-3)
+    filters = {"w": weights(512, 256, 1, 1) / 16}
+    program = check(convolution(x, w), filters, tolerance=1e-3, staged=True)
+    assert "__local" in program.source
     subscripts = [inner for line in program.source.splitlines() for inner in _subscripts(line)]
     assert len(subscripts) > 3
     assert not [each for each in subscripts if "." in each or "float" in each]
