@@ -81,8 +81,8 @@ class GpuMapping:
     """Whether neighbouring threads lie along the resident operand's rows."""
     staged: tuple[bool, bool] = (True, True)
     """Whether the resident and the streamed operand are read through local memory."""
-    cluster: bool = False
-    """Whether the groups of a split reduction form a cluster, which adds up their sums itself."""
+    gathered: bool = False
+    """Whether results are brought together in local memory, to be stored in order."""
     predicted: float = 0.0
     """Seconds, by the model."""
 
@@ -183,13 +183,36 @@ class MappingProblem:
 
         :raises InfeasibleMapping: there is none.
         """
-        from glenside.hw_targets.codegen.gpu.predict import predict
+        from glenside.hw_targets.codegen.gpu.predict import predict_all
 
         found = list(self.solutions())
         if not found:
             raise self.conflict()
-        timed = [replace(each, predicted=predict(self.space, each, self.limits)) for each in found]
+        found += self._variants(found)
+        times = predict_all(self.space, found, self.limits)
+        timed = [
+            replace(each, predicted=float(time)) for each, time in zip(found, times, strict=True)
+        ]
         return sorted(timed, key=lambda each: (each.predicted, each.to_json()))
+
+    def _variants(self, found: Sequence[GpuMapping]) -> list[GpuMapping]:
+        """Mappings that obey the same constraints: other ways to add up, to store and to read."""
+        space = self.space
+        made = []
+        rows = space.of("m")
+        for each in found:
+            split = math.prod(each.split)
+            alone = all(each.threads[k] == 1 for k in space.of("k"))
+            results = math.prod(each.threads) * math.prod(each.registers)
+            fits = 1.1 * results * self.inner <= self.limits.local_bytes
+            if split == 1 and alone:
+                made.append(replace(each, resident_fast=False))
+                if fits:
+                    made.append(replace(each, gathered=True))
+            if all(each.threads[k] == 1 for k in rows):
+                made.append(replace(each, staged=(False, each.staged[1])))
+                made.append(replace(each, staged=(False, False)))
+        return made
 
     def solutions(self) -> Iterable[GpuMapping]:
         """The mappings that obey all constraints."""
@@ -389,7 +412,7 @@ class MappingProblem:
         together = builder.product([builder.named(used, 1 << 13), threads], 1 << 24)
         builder.at_most("registers", together, limits.unit_registers)
         if space.size("m") >= 16 and space.size("batch", "n") >= 16 and work >= 1 << 20:
-            builder.at_least("registers", sums, 16)
+            builder.at_least("registers", sums, min(16, limits.thread_registers // 8))
         elif work >= 1 << 20:
             builder.at_least("registers", sums, 2)
 
@@ -425,7 +448,12 @@ class MappingProblem:
         # A split is there to occupy the device, not beyond.
         blocks = builder.product([grid[0], grid[1]], 1 << 31)
         whole = builder.product([blocks, split], 1 << 31)
-        builder.at_most_if_above("partial sums", whole, 4 * limits.compute_units, split, 1)
+        builder.at_most_if_above("partial sums", whole, 3 * limits.compute_units, split, 1)
+        # Where results alone do not occupy the device, the reduction has to.
+        most = space.size("k") // 16 * (space.size("batch", "m", "n") // 2048)
+        if work >= 1 << 20 and most >= 8 * limits.compute_units:
+            busy = builder.product([whole, shared], 1 << 31)
+            builder.at_least("partial sums", busy, limits.compute_units * 3 // 4)
 
         main = next((k for k in reversed(space.of("m")) if space.axes[k].size > 1), None)
         if main is not None and space.axes[main].size % 4 == 0:
@@ -439,12 +467,19 @@ class MappingProblem:
                 builder.at_least("coalescing", extents[d], least)
         for k in space.of("k"):
             builder.whole_multiple_of("barriers", fields[k]["chunk"], fields[k]["threads"])
-        # Between two barriers there is something to do.
-        done = builder.product([sums, *over("chunk", "k")], 1 << 24)
-        all_reduced = min(space.size("k"), 1 << 20)
-        if all_reduced * 16 >= 256 and work >= 1 << 20:
-            per_thread = builder.product([shared, min(256, all_reduced * 2)], 1 << 24)
-            builder.at_least("barriers", done, per_thread)
+        # Between two barriers a thread takes a few dozen reduced steps: fewer, and waiting is most
+        # of what it does; more only need more memory.
+        steps = builder.product(over("chunk", "k"), 1 << 22)
+        reduced = space.size("k")
+        if work >= 1 << 20:
+            builder.at_most("barriers", steps, max(160, math.prod(
+                axis.size for k, axis in enumerate(space.axes) if self._is_window(k))))
+            per_thread = builder.product([shared, min(24, reduced)], 1 << 24)
+            if isinstance(shared, int):
+                builder.at_least("barriers", steps, per_thread)
+            else:
+                model.add(steps >= per_thread) if not builder.literals else builder._enforce(
+                    "barriers", model.add(steps >= per_thread))
         for k, role in enumerate(roles):
             if role == "k":
                 continue
@@ -470,13 +505,16 @@ class MappingProblem:
         ][:1]
 
     def _run_length(self, builder: _Builder, fields: Sequence[dict[str, Any]]) -> Any:
-        """Elements of the streamed operand that a thread holds, at most."""
+        """Elements of the streamed operand that a thread holds: along the nearest loop also what
+        windows add."""
         space = self.space
+        moving = [k for k in space.of("n") if space.axes[k].size > 1]
+        nearest = min(moving, key=self._streamed_distance, default=None)
         parts = []
         for k in space.of("batch", "n"):
             length = fields[k]["vector"]
             windows = space.windows_of(k)
-            if windows:
+            if windows and k == nearest:
                 d = space.streamed.dimensions_of(k)[-1]
                 step = space.streamed.steps[k][d]
                 widest = max(space.streamed.steps[w][d] * (space.axes[w].size - 1) for w in windows)

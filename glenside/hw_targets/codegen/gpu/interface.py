@@ -59,8 +59,6 @@ class DeviceLimits:
     warp: int = 32
     """Threads that issue together."""
     compute_units: int = 16
-    cluster_groups: int = 1
-    """Most groups of a cluster, whose groups read each other's local memory; 1: no clusters."""
     vector_bytes: int = 16
     """Widest load of one thread."""
     fp16: bool = False
@@ -89,7 +87,6 @@ class DeviceLimits:
         limits = [
             ("threads in a group", kernel.threads, self.threads_per_group),
             ("bytes of local memory", kernel.local_bytes, self.local_bytes),
-            ("groups in a cluster", kernel.cluster, self.cluster_groups),
         ]
         limits += [
             (f"threads along {axis}", size, most)
@@ -122,8 +119,6 @@ class DeviceKernel:
     function: Any = None
     source: str | None = None
     local_bytes: int = 0
-    cluster: int = 1
-    """Groups along z that run together and read each other's local memory (CUDA only)."""
     writes: Any = None
     """The term whose value is complete after this launch, if any."""
     predicted: float | None = None
