@@ -44,7 +44,7 @@ def distinct(kernels: Sequence[DeviceKernel]) -> tuple[list[DeviceKernel], list[
         bare: Any
         if kernel.function is not None:
             bare = kernel.function.without_attr("global_symbol")
-            key: Any = (tvm_ffi.structural_hash(bare), kernel.local_bytes, kernel.cluster)
+            key: Any = (tvm_ffi.structural_hash(bare), kernel.local_bytes)
         else:
             bare = re.sub(rf"\b{kernel.name}\b", "", kernel.source or "")
             key = (bare, kernel.grid, kernel.block, kernel.local_bytes)
