@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +114,7 @@ def _steps(
     """The kernels, all steps in order, and what is complete after which."""
     from glenside.hw_targets.codegen.gpu.fallback import element_kernel
     from glenside.hw_targets.codegen.gpu.interface import make_builder, make_kernels
+    from glenside.hw_targets.codegen.mapping import InfeasibleMapping
     from glenside.hw_targets.codegen.partition import Kernel, PythonStep
 
     builder = make_builder(cut)
@@ -126,9 +128,12 @@ def _steps(
             progress("lower", number, len(cut.steps))
         written: Term | None
         if isinstance(step, Kernel):
+            made = None
             if staged:
-                made = make_kernels(builder, step, number, limits, dialect, choose)
-            else:
+                # A product that no mapping admits is computed as everything else is.
+                with contextlib.suppress(InfeasibleMapping):
+                    made = make_kernels(builder, step, number, limits, dialect, choose)
+            if made is None:
                 made = [element_kernel(builder, step, number, limits)]
             kernels += made
             steps += made
