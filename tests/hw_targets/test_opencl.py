@@ -318,11 +318,12 @@ def test_gen_workgroup_size(most):
     limits = dataclasses.replace(
         device_profile("opencl:cpu"), threads_per_group=most, group_size=(most, most, 1)
     )
-    term, params = small_net()
-    program = compiled([term], params, limits)
+    x, w = tensor("x", (1, 8, 9, 9)), tensor("w", (16, 8, 3, 3))
+    term, params = convolution(x, w, pads=(1, 1, 1, 1)), {"w": weights(16, 8, 3, 3)}
+    program = compiled([term], params, limits, staged=True)
     assert max(np.prod(entry.block) for entry in program.plan.kernels.values()) <= most
-    values = {"x": weights(2, 3, 17, 19, seed=3)}
-    compare(program.run(values)[0], evaluate([term], {**values, **params})[0])
+    values = {"x": weights(1, 8, 9, 9, seed=3)}
+    compare(program.run(values)[0], evaluate([term], {**values, **params})[0], 1e-3)
 
 
 def test_gen_workgroup_size_of_a_kernel_by_hand():
