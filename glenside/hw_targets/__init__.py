@@ -4,21 +4,26 @@ Importing this package registers the targets and units that ship with it.
 """
 
 from glenside.hw_targets import (
+    amx,
     cpu,
     flexasr,
     hlscnn,
     systolic_array,
     systolic_convolution,
     tensor_core,
+    timing,
     vta,
 )
 from glenside.hw_targets.accelerator import Accelerator
+from glenside.hw_targets.expansion import expand
 from glenside.hw_targets.target import Target, find_target, register_target, targets
 
 __all__ = [
     "Accelerator",
     "Target",
+    "amx",
     "cpu",
+    "expand",
     "find_target",
     "flexasr",
     "hlscnn",
@@ -27,5 +32,6 @@ __all__ = [
     "systolic_convolution",
     "targets",
     "tensor_core",
+    "timing",
     "vta",
 ]

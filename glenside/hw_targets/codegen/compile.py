@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from glenside.hw_targets.codegen.layout import View
 from glenside.language.shape import AccessType
 from glenside.language.term import Term, topological_order
 from glenside.language.units import find_unit
+
+if TYPE_CHECKING:
+    from glenside.hw_targets.codegen import schedule
 
 Array = np.ndarray[Any, Any]
 Progress = Callable[[str, int, int], None]
@@ -75,15 +79,47 @@ def compile_terms(
     :raises InputError: a ``tensor`` leaf is in neither.
     :raises TargetError: a value has more elements than kernels count.
     """
-    _check_sizes(outputs)
     # Before TVM is loaded: it reads its thread settings once.
     count = threads or launch.available_threads()
     launch._runtime()
-    from glenside.hw_targets.codegen import kernels, schedule
+    from glenside.hw_targets.codegen import schedule
+
+    machine = schedule.host()
+    lowered = lower_terms(outputs, inputs, params, machine, progress)
+    if progress:
+        progress("compile", 0, len(lowered.functions))
+    module, compiled = _compile(lowered.functions, machine)
+    lowered.plan.threads = count
+    if progress:
+        progress("compile", len(lowered.functions), len(lowered.functions))
+    return Executable(lowered.plan, lowered.parameters, compiled, module, lowered.watched)
+
+
+@dataclass
+class Lowered:
+    """A program as loop nests: its plan, the TIR functions ``kernel_0``, ... of it, and the arrays
+    of its parameters by buffer."""
+
+    plan: Plan
+    functions: list[Any]
+    parameters: dict[int, Array]
+    watched: dict[int, list[tuple[Term, Place]]]
+    """What is materialised, by the step after which it is there; -1 before the first."""
+
+
+def lower_terms(
+    outputs: Sequence[Term],
+    inputs: Mapping[str, AccessType],
+    params: Mapping[str, Array],
+    machine: schedule.Machine,
+    progress: Progress | None = None,
+) -> Lowered:
+    """Likewise, but for any machine and not compiled yet."""
+    _check_sizes(outputs)
+    from glenside.hw_targets.codegen import kernels
     from glenside.hw_targets.codegen.partition import Fill, Kernel, partition
 
     cut = partition(outputs, inputs, params)
-    machine = schedule.host()
     builder = kernels.KernelBuilder(cut, machine)
     library = _Library()
     steps: list[KernelCall | PythonCall] = []
@@ -107,17 +143,12 @@ def compile_terms(
         if written is not None:
             place = _place(cut.stored[written], written)
             watched.setdefault(len(steps) - 1, []).append((cut.origin.get(written, written), place))
-    if progress:
-        progress("compile", 0, len(library.functions))
-    module, compiled = library.compile(machine)
-    plan = Plan(arena=0, steps=steps, threads=count)
+    plan = Plan(arena=0, steps=steps)
     plan.inputs = {name: _place(cut.stored[term], term) for name, term in cut.inputs.items()}
     plan.input_types = {name: [list(t.outer), list(t.item), t.dtype] for name, t in inputs.items()}
     plan.outputs = [_place(cut.stored[term], term) for term in cut.outputs]
     parameters = _plan_memory(plan, cut)
-    if progress:
-        progress("compile", len(library.functions), len(library.functions))
-    return Executable(plan, parameters, compiled, module, watched)
+    return Lowered(plan, library.functions, parameters, watched)
 
 
 def _check_sizes(outputs: Sequence[Term]) -> None:
@@ -161,22 +192,23 @@ class _Library:
         self.functions.append(function)
         return f"kernel_{len(self.functions) - 1}"
 
-    def compile(self, machine: Any) -> tuple[Any, Any]:
-        """The IRModule and the compiled library."""
-        import tvm
 
-        named = {
-            f"kernel_{k}": function.with_attr("global_symbol", f"kernel_{k}")
-            for k, function in enumerate(self.functions)
-        }
-        module = tvm.IRModule(named)
-        if not named:
-            return module, {}
-        target = tvm.target.Target({"kind": "llvm", "mcpu": machine.cpu})
-        # TVM's own pass can use a common subexpression before it defines it ("cse_v1 has been used
-        # before definition"); LLVM shares them anyway.
-        with tvm.transform.PassContext(config={"tirx.disable_cse_tir": True}):
-            return module, tvm.compile(module, target=target)
+def _compile(functions: Sequence[Any], machine: schedule.Machine) -> tuple[Any, Any]:
+    """The IRModule and the compiled library."""
+    import tvm
+
+    named = {
+        f"kernel_{k}": function.with_attr("global_symbol", f"kernel_{k}")
+        for k, function in enumerate(functions)
+    }
+    module = tvm.IRModule(named)
+    if not named:
+        return module, {}
+    target = tvm.target.Target({"kind": "llvm", "mcpu": machine.cpu})
+    # TVM's own pass can use a common subexpression before it defines it ("cse_v1 has been used
+    # before definition"); LLVM shares them anyway.
+    with tvm.transform.PassContext(config={"tirx.disable_cse_tir": True}):
+        return module, tvm.compile(module, target=target)
 
 
 def _place(stored: Any, term: Term) -> Place:
@@ -275,4 +307,4 @@ def _writable(array: Array) -> Array:
     return array if array.flags.writeable and aligned else array.copy()
 
 
-__all__ = ["Executable", "compile_terms"]
+__all__ = ["Executable", "Lowered", "compile_terms", "lower_terms"]

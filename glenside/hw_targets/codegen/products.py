@@ -389,6 +389,8 @@ class ProductNest(Nest):
         """
         from tvm import tirx
 
+        if not self.machine.prefetch:
+            return []
         size = self.tile.width * self.depth
         line = max(1, 64 // np.dtype(self.operand_dtype).itemsize)
         lines = -(-count * self.tile.width // (line * self._shares))

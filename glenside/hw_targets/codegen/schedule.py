@@ -22,10 +22,16 @@ class Machine:
     vector_bytes: int
     registers: int
     l2_bytes: int = 1 << 20
+    prefetch: bool = True
+    """Whether kernels may ask for cache lines ahead of their use, which only LLVM can say."""
 
     def lanes(self, dtype: str) -> int:
         """Elements of a vector; narrow integers use at most 16, as their sums are formed wider."""
-        return min(16, self.vector_bytes // np.dtype(dtype).itemsize)
+        return min(16, max(1, self.vector_bytes // np.dtype(dtype).itemsize))
+
+
+PORTABLE = Machine("generic", vector_bytes=4, registers=16, prefetch=False)
+"""Any processor: no vectors, nothing beyond what C can say."""
 
 
 @functools.cache

@@ -144,7 +144,7 @@ class ProductNest(ElementNest):
 
     def _group(self, group: Sequence[Any], thread: Any) -> Stmt:
         """What one thread of a group does."""
-        tiling, mapping = self.tiling, self.mapping
+        tiling = self.tiling
         self._place(group, thread)
         self.total = threads.registers("total", tiling.sums, self.inner)
         body = [allocate(self.total)]
@@ -559,7 +559,7 @@ class ProductNest(ElementNest):
 
     def _multiply(self, stage: Index) -> Stmt:
         """The products of one stage."""
-        run_axis, run_window = self._run
+        run_window = self._run[1]
         windows = {w for axis in self.n for w in self.product.windows_of(axis)}
         outer = [k for k in self.reduced if k not in windows]
         inner = [k for k in self.reduced if k in windows and k != run_window]
