@@ -225,7 +225,7 @@ def test_infinities_beyond_a_slice_do_not_leak_in():
     np.testing.assert_allclose(got, arrays["w"] @ arrays["a"][:, 5:18].T, rtol=1e-4, atol=1e-5)
 
 
-@settings(max_examples=12, deadline=None, derandomize=True, database=None,
+@settings(max_examples=6, deadline=None, derandomize=True, database=None,
           suppress_health_check=list(HealthCheck))  # fmt: skip
 @given(st.data())
 def test_random_layers_and_mappings(data):

@@ -43,7 +43,7 @@ from glenside.hw_targets.codegen.loops import (
     unflatten,
     vectorised,
 )
-from glenside.hw_targets.codegen.mapping import GpuMapping, best_mapping
+from glenside.hw_targets.codegen.mapping import GpuMapping, InfeasibleMapping, best_mapping
 from glenside.hw_targets.codegen.partition import Kernel
 
 Array = np.ndarray[Any, Any]
@@ -57,7 +57,7 @@ def product_kernels(
     dialect: Dialect,
     choose: Choose | None,
 ) -> list[DeviceKernel] | None:
-    """The kernels of a product; None for what is no product, or too small to be staged."""
+    """The kernels of a product; None for what is no product, or cannot be mapped."""
     if step.anchor is None:
         return None
     builder.at_step(number)
@@ -66,7 +66,10 @@ def product_kernels(
         return None
     mapping = choose(space, limits) if choose is not None else None
     if mapping is None:
-        mapping = best_mapping(space, limits)
+        try:
+            mapping = best_mapping(space, limits)
+        except InfeasibleMapping:
+            return None
     return ProductNest(builder, step, limits, space, mapping).kernels(f"step_{number}")
 
 
