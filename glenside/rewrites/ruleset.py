@@ -33,9 +33,9 @@ FAMILIES = (
     "steps",
     "sums",
     "convolution",
-    "parallel",
     "quantised",
     "tiling",
+    "parallel",
 )
 """Modules of this package that define rules."""
 

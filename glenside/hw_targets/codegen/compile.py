@@ -235,12 +235,11 @@ def python_call(term: Term, stored: Mapping[Term, Any]) -> PythonCall:
     )
 
 
-def plan_memory(plan: Plan, cut: Any, align: int = _ALIGN, linger: int = 0) -> dict[int, Array]:
+def plan_memory(plan: Plan, cut: Any, align: int = _ALIGN) -> dict[int, Array]:
     """Gives every buffer its slot, ``align`` bytes apart; returns the parameters' arrays by buffer.
 
     Buffers whose lifetimes do not meet share memory. A lifetime runs from the first step that
-    touches a buffer to the last one and ``linger`` more, where steps may overlap; inputs live from
-    the start, outputs to the end.
+    touches a buffer to the last one; inputs live from the start, outputs to the end.
     """
     last_step = len(plan.steps)
     life: dict[int, list[int]] = {}
@@ -279,8 +278,7 @@ def plan_memory(plan: Plan, cut: Any, align: int = _ALIGN, linger: int = 0) -> d
         if number in cut.arrays:
             continue
         size = slot.size * np.dtype(slot.dtype).itemsize
-        first, last = life.get(number, [-1, -1])
-        wanted.append((number, -(-size // align) * align, (first, last + linger)))
+        wanted.append((number, -(-size // align) * align, life.get(number, [-1, -1])))
     plan.arena = _assign(plan, wanted)
     return parameters
 

@@ -66,13 +66,11 @@ class KernelCall:
 
 @dataclass
 class Entry:
-    """A device's kernel: groups and threads along x, y, z, bytes of local memory to ask for, and
-    which of its arguments it writes; it only reads the others."""
+    """A device's kernel: groups and threads along x, y, z, bytes of local memory to ask for."""
 
     grid: list[int]
     block: list[int]
     local_bytes: int = 0
-    written: int = -1
 
 
 @dataclass

@@ -94,8 +94,11 @@ class GpuMapping:
     def from_json(cls, text: str | dict[str, Any]) -> GpuMapping:
         """A mapping from its text, or from what ``json.loads`` makes of it."""
         given = json.loads(text) if isinstance(text, str) else text
-        lists = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
-        return cls(**lists)
+        fields: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in given.items()
+        }
+        return cls(**fields)
 
 
 class InfeasibleMapping(TargetError):
@@ -207,11 +210,10 @@ class MappingProblem:
             fits = 1.1 * results * self.inner <= self.limits.local_bytes
             if split == 1 and alone:
                 made.append(replace(each, resident_fast=False))
-                if fits:
+                if fits and space.size("m") > 1:
                     made.append(replace(each, gathered=True))
-            if all(each.threads[k] == 1 for k in rows):
+            if any(each.staged) and all(each.threads[k] == 1 for k in rows):
                 made.append(replace(each, staged=(False, each.staged[1])))
-                made.append(replace(each, staged=(False, False)))
         return made
 
     def solutions(self) -> Iterable[GpuMapping]:
@@ -285,7 +287,7 @@ class MappingProblem:
                 tables.append(self._result_choices(k, [1], (1,), 32))
             elif moving and k == moving[0]:
                 windows = bool(space.windows_of(k))
-                runs = [1, 2, 4, 7, 8, 14] if windows else [1, 2, 4, 7, 8]
+                runs = [4, 7, 8, 14] if windows and axis.size >= 16 else [1, 2, 4, 7, 8, 14]
                 tables.append(self._result_choices(k, runs, (1,) if windows else (1, 2), 64))
             elif len(moving) > 1 and k == moving[1]:
                 tables.append(self._result_choices(k, [1, 2, 4], (1,), 16))
@@ -331,7 +333,7 @@ class MappingProblem:
 
     def _reduced_choices(self, k: int, main: bool) -> list[_Choice]:
         size = self.space.axes[k].size
-        if self._is_window(k) or not self._alone(k) and not main:
+        if self._is_window(k) or (not self._alone(k) and not main):
             return [_Choice(1, 1, 1, size, 1, size, 1)]
         chunks = {2**i for i in range(8) if 2**i <= size}
         if size <= 32:
@@ -352,18 +354,23 @@ class MappingProblem:
     def _mapping(self, choices: Sequence[int]) -> GpuMapping:
         picked = [table[c] for table, c in zip(self._known_tables, choices, strict=True)]
         space = self.space
-        rows = math.prod(p.threads for p, a in zip(picked, space.axes, strict=True) if a.role == "m")
+        rows = math.prod(
+            p.threads for p, a in zip(picked, space.axes, strict=True) if a.role == "m"
+        )
         others = math.prod(
             p.threads for p, a in zip(picked, space.axes, strict=True) if a.role == "n"
         )
         windows = any(space.windows_of(n) for n in space.of("n"))
+        # One row of the resident operand: threads have nothing but windows' overlap in common,
+        # which the cache serves without a barrier.
+        alone = space.size("m") == 1
         return GpuMapping(
             tuple(p.threads for p in picked),
             tuple(p.turns * p.vector for p in picked),
             tuple(p.vector for p in picked),
             tuple(p.chunk for p in picked),
             tuple(p.split for p in picked),
-            staged=(others > 1, rows > 1 or windows),
+            staged=(others > 1 and not alone, rows > 1 or (windows and not alone)),
         )
 
     # --- constraints ----------------------------------------------------------------------------
@@ -386,6 +393,7 @@ class MappingProblem:
                 values = [getattr(each, name) for each in table]
                 columns[name] = builder.column(choice, values, f"{name}{k}")
             fields.append(columns)
+
         def over(name: str, *which: str) -> list[Any]:
             return [f[name] for f, role in zip(fields, roles, strict=True) if role in which]
 
@@ -393,8 +401,9 @@ class MappingProblem:
         builder.at_most("threads", threads, limits.threads_per_group)
         builder.at_most("threads", threads, limits.group_size[0])
         work = space.size("batch", "m", "n", "k")
-        if work >= 1 << 16 and limits.warp > 1:
-            least = min(2 * limits.warp, limits.threads_per_group)
+        if work >= 1 << 20 and limits.warp > 1:
+            # Few warps cannot fetch enough at a time.
+            least = min((4 if work >= 1 << 26 else 2) * limits.warp, limits.threads_per_group // 2)
             builder.at_least("threads", threads, least)
             builder.at_most("threads", threads, max(512, 2 * limits.warp))
             builder.whole_multiple("threads", threads, limits.warp, limits.threads_per_group)
@@ -416,9 +425,7 @@ class MappingProblem:
         elif work >= 1 << 20:
             builder.at_least("registers", sums, 2)
 
-        resident = builder.product(
-            [*over("chunk", "k"), *over("tile", "batch", "m")], 1 << 22
-        )
+        resident = builder.product([*over("chunk", "k"), *over("tile", "batch", "m")], 1 << 22)
         extents = []
         streamed = space.streamed
         for d in range(len(streamed.shape)):
@@ -472,14 +479,21 @@ class MappingProblem:
         steps = builder.product(over("chunk", "k"), 1 << 22)
         reduced = space.size("k")
         if work >= 1 << 20:
-            builder.at_most("barriers", steps, max(160, math.prod(
-                axis.size for k, axis in enumerate(space.axes) if self._is_window(k))))
+            builder.at_most(
+                "barriers",
+                steps,
+                max(
+                    160,
+                    math.prod(axis.size for k, axis in enumerate(space.axes) if self._is_window(k)),
+                ),
+            )
             per_thread = builder.product([shared, min(24, reduced)], 1 << 24)
             if isinstance(shared, int):
                 builder.at_least("barriers", steps, per_thread)
             else:
                 model.add(steps >= per_thread) if not builder.literals else builder._enforce(
-                    "barriers", model.add(steps >= per_thread))
+                    "barriers", model.add(steps >= per_thread)
+                )
         for k, role in enumerate(roles):
             if role == "k":
                 continue
@@ -528,9 +542,7 @@ class _Builder:
 
     def __init__(self, model: Any, assumed: bool) -> None:
         self.model = model
-        self.literals = (
-            {name: model.new_bool_var(name) for name in GROUPS} if assumed else {}
-        )
+        self.literals = {name: model.new_bool_var(name) for name in GROUPS} if assumed else {}
         self._count = 0
 
     def _new(self, most: int) -> Any:
@@ -638,5 +650,3 @@ class _Builder:
 
 def _divisors(n: int) -> set[int]:
     return {d for d in range(1, min(n, 64) + 1) if n % d == 0}
-
-

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -34,9 +33,6 @@ Progress = Callable[[str, int, int], None]
 
 _ALIGN = 512
 """Bytes: the coarsest boundary at which OpenCL devices divide memory, NVIDIA's."""
-
-_LINGER = 4
-"""Steps for which memory is not given to another value, since a CUDA graph's kernels overlap."""
 
 
 def compile_for_device(
@@ -92,7 +88,7 @@ def compile_for_device(
     plan.inputs = {name: place_of(cut.stored[term], term) for name, term in cut.inputs.items()}
     plan.input_types = {name: [list(t.outer), list(t.item), t.dtype] for name, t in inputs.items()}
     plan.outputs = [place_of(cut.stored[term], term) for term in cut.outputs]
-    parameters = plan_memory(plan, cut, _ALIGN, _LINGER if dialect == "cuda" else 0)
+    parameters = plan_memory(plan, cut, _ALIGN)
     code = build(text.text) if build is not None and text.text else Code(text.text)
     if progress:
         progress("compile", 1, 1)
@@ -114,7 +110,6 @@ def _steps(
     """The kernels, all steps in order, and what is complete after which."""
     from glenside.hw_targets.codegen.gpu.fallback import element_kernel
     from glenside.hw_targets.codegen.gpu.interface import make_builder, make_kernels
-    from glenside.hw_targets.codegen.mapping import InfeasibleMapping
     from glenside.hw_targets.codegen.partition import Kernel, PythonStep
 
     builder = make_builder(cut)
@@ -128,12 +123,9 @@ def _steps(
             progress("lower", number, len(cut.steps))
         written: Term | None
         if isinstance(step, Kernel):
-            made = None
             if staged:
-                # A product that no mapping admits is computed as everything else is.
-                with contextlib.suppress(InfeasibleMapping):
-                    made = make_kernels(builder, step, number, limits, dialect, choose)
-            if made is None:
+                made = make_kernels(builder, step, number, limits, dialect, choose)
+            else:
                 made = [element_kernel(builder, step, number, limits)]
             kernels += made
             steps += made

@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import TargetError
-from glenside.hw_targets.codegen.device.device import Code, Launch, Memory, Unsuitable, in_turn
+from glenside.hw_targets.codegen.device.device import Code, Launch, Memory, Unsuitable
 from glenside.hw_targets.codegen.launch import Entry
 
 Array = np.ndarray[Any, Any]
 
-_STREAMS = 4
-"""Launches that may overlap."""
 _STATIC = 48 << 10
 """Bytes of dynamic shared memory up to which a kernel need not be told of it."""
 
@@ -49,7 +47,6 @@ class CudaDevice:
         except self._cp.cuda.runtime.CUDARuntimeError as problem:
             raise Unsuitable(f"no CUDA device was found: {problem}") from problem
         self.stream = self._cp.cuda.Stream(non_blocking=True)
-        self._sides: list[Any] = []
         self._kernels: dict[str, Any] = {}
 
     @property
@@ -129,50 +126,23 @@ class CudaDevice:
             self._kernels[name] = kernel
 
     def prepare(self, launches: Sequence[Launch]) -> Callable[[], None]:
-        """All launches as one CUDA graph, whose edges are what each is ``after``."""
+        """All launches as one CUDA graph, each after the one before it.
+
+        Branches are not let overlap: on an H200, SqueezeNet took 197 microseconds with its branches
+        on streams of their own and 171 without, ResNet-50 the same either way.
+        """
         if not launches:
             return lambda: None
         ready = [self._ready(launch) for launch in launches]
         with self.stream:
             self.stream.begin_capture()
             try:
-                self._fork([launch.after for launch in launches], ready)
+                for launch in ready:
+                    launch()
             finally:
                 graph = self.stream.end_capture()
         graph.upload(self.stream)
         return lambda: graph.launch(self.stream)
-
-    def _fork(self, after: Sequence[Sequence[int]], ready: Sequence[Callable[[], None]]) -> None:
-        """Captures launches on several streams, which wait for each other where they must."""
-        start = self.stream.record()
-        streams, last = [self.stream], [-1]
-        begun: list[tuple[int, Any]] = []  # The stream of each launch, and its event.
-        for number, (needed, launch) in enumerate(zip(after, ready, strict=True)):
-            lane = next((k for k, each in enumerate(last) if each in needed), None)
-            if lane is None:
-                lane = next((k for k, each in enumerate(last) if each < 0), None)
-            if lane is None and len(streams) < _STREAMS:
-                lane = len(streams)
-            if lane is None:
-                lane = min(range(len(last)), key=lambda k: last[k])
-            if lane == len(streams):
-                streams.append(self._side(lane))
-                last.append(-1)
-                streams[lane].wait_event(start)
-            for each in needed:
-                if begun[each][0] != lane:  # A stream runs in order.
-                    streams[lane].wait_event(begun[each][1])
-            with streams[lane]:
-                launch()
-            begun.append((lane, streams[lane].record()))
-            last[lane] = number
-        for lane in range(1, len(streams)):
-            self.stream.wait_event(begun[last[lane]][1])
-
-    def _side(self, lane: int) -> Any:
-        while len(self._sides) < lane:
-            self._sides.append(self._cp.cuda.Stream(non_blocking=True))
-        return self._sides[lane - 1]
 
     def _ready(self, launch: Launch) -> Callable[[], None]:
         kernel, entry = self._kernels[launch.kernel], launch.entry
@@ -200,7 +170,7 @@ class CudaDevice:
     def seconds(self, launches: Sequence[Launch], repeat: int) -> list[float]:
         """By events around a graph that holds them several times, for the clock is coarse."""
         inside = 10
-        run = self.prepare(in_turn([*launches] * inside))
+        run = self.prepare([*launches] * inside)
         return [seconds / inside for seconds in self.time(run, repeat)]
 
     # --- tensors on the device --------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,23 +33,11 @@ class Code:
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel and the memory that its parameters point to.
-
-    ``after`` are the launches, by their place in the sequence, that must be done before.
-    """
+    """One kernel and the memory that its parameters point to."""
 
     kernel: str
     entry: Entry
     arguments: Sequence[Memory]
-    after: Sequence[int] = ()
-
-
-def in_turn(launches: Sequence[Launch]) -> list[Launch]:
-    """The same launches, each after the one before it."""
-    return [
-        replace(launch, after=(number - 1,) if number else ())
-        for number, launch in enumerate(launches)
-    ]
 
 
 class Device(Protocol):
@@ -75,11 +63,7 @@ class Device(Protocol):
         """Makes the kernels ready to be launched."""
 
     def prepare(self, launches: Sequence[Launch]) -> Callable[[], None]:
-        """A function that launches all of these, as cheaply as the device can.
-
-        Launches may overlap unless one is ``after`` the other; those of the next call come after
-        all of these.
-        """
+        """A function that launches all of these in order, as cheaply as the device can."""
 
     def finish(self) -> None:
         """Waits for everything asked for."""

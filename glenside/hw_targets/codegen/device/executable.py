@@ -17,7 +17,6 @@ import numpy as np
 
 from glenside.errors import InputError, TargetError
 from glenside.hw_targets.codegen.device.device import Code, Device, Launch, Memory, Unsuitable
-from glenside.hw_targets.codegen.device.order import dependences
 from glenside.hw_targets.codegen.launch import (
     PLAN,
     KernelCall,
@@ -270,9 +269,8 @@ class _Opened:
                 self.plan.kernels[call.function],
                 # Where a value starts in its buffer is said by the kernel itself.
                 [memory[buffer] for buffer, _, _ in call.arguments],
-                after,
             )
-            for call, after in zip(calls, dependences(self.plan, calls), strict=True)
+            for call in calls
         ]
 
     def _segments(self, memory: Sequence[Memory]) -> list[Callable[[], None]]:
@@ -332,14 +330,9 @@ class _Opened:
                 self.device.write(memory[place.buffer], first, held)
             sets.append(memory)
         calls = [step for step in self.plan.steps if isinstance(step, KernelCall)]
-        launches: list[Launch] = []
-        for k in range(inside):
-            first = len(launches)
-            for each in self._launches(calls, sets[k % len(sets)]):
-                # A run begins when the one before has ended.
-                after = [first + number for number in each.after]
-                after = after or list(range(max(first - len(calls), 0), first))
-                launches.append(replace(each, after=tuple(after)))
+        launches = [
+            each for k in range(inside) for each in self._launches(calls, sets[k % len(sets)])
+        ]
         times = self.device.time(self.device.prepare(launches), repeat)
         return [seconds / inside for seconds in times]
 

@@ -72,13 +72,7 @@ def print_kernels(kernels: Sequence[DeviceKernel], limits: DeviceLimits, dialect
     found, numbers = distinct(kernels)
     program = emit(found, dialect, limits)
     entries = {
-        entry.name: Entry(
-            list(kernel.grid),
-            list(kernel.block),
-            entry.dynamic_bytes,
-            # A kernel's result is its last argument.
-            entry.order.index(len(kernel.arguments) - 1),
-        )
+        entry.name: Entry(list(kernel.grid), list(kernel.block), entry.dynamic_bytes)
         for kernel, entry in zip(found, program.entries, strict=True)
     }
     return Text(

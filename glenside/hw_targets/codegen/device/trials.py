@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside.errors import TargetError
-from glenside.hw_targets.codegen.device.device import Code, Device, Launch, in_turn
+from glenside.hw_targets.codegen.device.device import Code, Device, Launch
 from glenside.hw_targets.codegen.launch import Entry
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def measure(trials: Trials, device: Device, repeat: int = 7) -> list[float | Non
             Launch(name, trials.entries[name], [memory[b] for b in buffers])
             for name, buffers in trial.launches
         ]
-        device.prepare(in_turn(launches))()
+        device.prepare(launches)()
         got = poison.view(dtype)
         device.read(memory[trials.result], 0, poison)
         if known:

@@ -23,6 +23,7 @@ NHWC, groups, strides, dilation and one-sided borders are one form, and no opera
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -130,7 +131,9 @@ class ProductSpace:
 
         def operand(each: Operand) -> str:
             steps = ",".join("/".join(map(str, row)) for row in each.steps)
-            lies = "constant" if each.constant else each.strides and "/".join(map(str, each.strides))
+            lies = (
+                "constant" if each.constant else each.strides and "/".join(map(str, each.strides))
+            )
             shape = "x".join(map(str, each.shape))
             return f"{each.dtype}[{shape}] at {lies} by {steps}"
 
@@ -185,7 +188,9 @@ def product_space(
     starts = {id(first): batch, id(second): batch + rows[id(first)]}
     made = _match(reads, (resident, streamed), batch, rows, starts)
     if made is None:
-        made = _match([_whole(resident), _whole(streamed)], (resident, streamed), batch, rows, starts)
+        made = _match(
+            [_whole(resident), _whole(streamed)], (resident, streamed), batch, rows, starts
+        )
         assert made is not None
         reads = [_whole(resident), _whole(streamed)]
     axes, steps = made
@@ -257,7 +262,7 @@ def _match(
     """Loops fine enough for both operands, and each operand's steps along its dimensions."""
     axes: list[LoopAxis] = []
     strides: list[tuple[int, int]] = []  # In the flat base of the resident, the streamed operand.
-    resident, streamed = terms
+    resident = terms[0]
 
     def add(role: Role, axis: int, size: int, pieces: Sequence[Sequence[Atom] | None]) -> bool:
         cuts = {1, size}
@@ -267,13 +272,11 @@ def _match(
                 cuts.add(weight)
                 weight *= length
         ordered = sorted(cuts)
-        if any(b % a for a, b in zip(ordered, ordered[1:], strict=False)):
+        if any(b % a for a, b in itertools.pairwise(ordered)):
             return False
         for high, low in zip(ordered[:0:-1], ordered[-2::-1], strict=True):
             axes.append(LoopAxis(role, high // low, axis, low))
-            strides.append(
-                (_stride_at(pieces[0], low), _stride_at(pieces[1], low))
-            )
+            strides.append((_stride_at(pieces[0], low), _stride_at(pieces[1], low)))
         return True
 
     for k in range(batch):
@@ -288,9 +291,7 @@ def _match(
             if not add(role, starts[id(term)] + k, size, pieces):  # type: ignore[arg-type]
                 return None
     for k, size in enumerate(resident.item):
-        pieces = [
-            read.axes[term.type.split + k] for read, term in zip(reads, terms, strict=True)
-        ]
+        pieces = [read.axes[term.type.split + k] for read, term in zip(reads, terms, strict=True)]
         if not add("k", k, size, pieces):
             return None
     steps = [
@@ -364,6 +365,3 @@ def _epilogue(tail: Term, anchor: Term) -> tuple[str, ...]:
             above.add(term)
             names.append(term["function"] if term.op == "compute" else term.op)
     return tuple(names)
-
-
-
