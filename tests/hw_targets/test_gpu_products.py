@@ -169,6 +169,21 @@ def test_operands_computed_at_run_time():
     check(elementwise("add", access(flipped, 3), tensor("c", (3, 19, 17))), constant=())
 
 
+def test_a_product_with_itself():
+    a = access(tensor("a", (13, 21)), 1)
+    check(compute("dot", cart_prod(a, a)), constant=())
+
+
+def test_a_constant_second_operand():
+    """Its rows are the resident ones all the same, and last in the result."""
+    term = compute(
+        "dot", cart_prod(access(tensor("a", (5, 3, 30)), 2), access(tensor("w", (11, 30)), 1))
+    )
+    space, _ = space_and_step(term, {"w": weights(11, 30)})
+    assert space.swapped and roles(space) == "m11 n5 n3 k30"
+    check(term)
+
+
 def test_transposed_convolution():
     """Zeros between the elements, which the border's test has to find."""
     x, w = tensor("x", (2, 4, 7, 6)), tensor("w", (6, 4, 3, 3))

@@ -13,7 +13,8 @@ dimension. The constraints are what the device and the kernels ask for, in named
   is wasted; a reduced loop that shares a dimension with another is staged as a whole;
 - ``alignment``: registers are whole vectors, as memory lies;
 - ``coalescing``: neighbouring threads read runs of at least a memory transaction;
-- ``barriers``: all threads of a group take the same number of stages;
+- ``barriers``: all threads of a group take the same number of stages, with enough to do between
+  two barriers;
 - ``grid``: the launch is within the device's limits;
 - ``partial sums``: scratch memory of a split reduction fits, and a split is worth it.
 
@@ -58,6 +59,8 @@ _WASTE = 1.25
 """Most work, masked work included, by work that counts."""
 _SPARE_REGISTERS = 30
 """Registers for addresses and loops."""
+_LEAST_STEPS, _MOST_STEPS = 24, 160
+"""Reduced steps of a thread, of a group between two barriers."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +210,7 @@ class MappingProblem:
             split = math.prod(each.split)
             alone = all(each.threads[k] == 1 for k in space.of("k"))
             results = math.prod(each.threads) * math.prod(each.registers)
-            fits = 1.1 * results * self.inner <= self.limits.local_bytes
+            fits = 1.1 * results * self.inner + 384 <= self.limits.local_bytes
             if split == 1 and alone:
                 made.append(replace(each, resident_fast=False))
                 if fits and space.size("m") > 1:
@@ -397,7 +400,7 @@ class MappingProblem:
         def over(name: str, *which: str) -> list[Any]:
             return [f[name] for f, role in zip(fields, roles, strict=True) if role in which]
 
-        threads = builder.product(over("threads", "batch", "m", "n", "k"), limits.threads_per_group)
+        threads = builder.product(over("threads", "batch", "m", "n", "k"), 1 << 16)
         builder.at_most("threads", threads, limits.threads_per_group)
         builder.at_most("threads", threads, limits.group_size[0])
         work = space.size("batch", "m", "n", "k")
@@ -406,7 +409,7 @@ class MappingProblem:
             least = min((4 if work >= 1 << 26 else 2) * limits.warp, limits.threads_per_group // 2)
             builder.at_least("threads", threads, least)
             builder.at_most("threads", threads, max(512, 2 * limits.warp))
-            builder.whole_multiple("threads", threads, limits.warp, limits.threads_per_group)
+            builder.whole_multiple("threads", threads, limits.warp, 1 << 16)
 
         turns = builder.product(over("turns", "batch", "m", "n"), 1 << 10)
         vectors = builder.product(over("vector", "batch", "m", "n"), 1 << 10)
@@ -436,11 +439,12 @@ class MappingProblem:
             extents.append(builder.named(1 + sum(parts), 1 << 16))
         box = builder.product(extents, 1 << 22)
         shared = builder.product(over("threads", "k"), 1 << 10)
-        # Sums of threads that share results, all but the first's.
+        # Sums that threads with the same results hand to each other.
         exchanged = builder.product([sums, threads], 1 << 22)
         extra = builder.conditional(exchanged, shared, 1 << 22)
-        total = self.element[0] * resident + self.element[1] * box + self.inner * extra + 64
-        builder.at_most("local memory", total, limits.local_bytes)
+        # Sums have gaps against bank conflicts, one in 32; the parts are rounded up.
+        total = 32 * (self.element[0] * resident + self.element[1] * box) + 33 * self.inner * extra
+        builder.at_most("local memory", total, 32 * (limits.local_bytes - 384))
 
         split = builder.product(over("split", "k"), 1 << 12)
         grid = (
@@ -472,28 +476,16 @@ class MappingProblem:
             least = min(8, streamed.shape[d])
             if work >= 1 << 16:
                 builder.at_least("coalescing", extents[d], least)
-        for k in space.of("k"):
-            builder.whole_multiple_of("barriers", fields[k]["chunk"], fields[k]["threads"])
+        # All threads take the same stages, since the tables hold stages that threads divide.
         # Between two barriers a thread takes a few dozen reduced steps: fewer, and waiting is most
         # of what it does; more only need more memory.
         steps = builder.product(over("chunk", "k"), 1 << 22)
         reduced = space.size("k")
         if work >= 1 << 20:
-            builder.at_most(
-                "barriers",
-                steps,
-                max(
-                    160,
-                    math.prod(axis.size for k, axis in enumerate(space.axes) if self._is_window(k)),
-                ),
-            )
-            per_thread = builder.product([shared, min(24, reduced)], 1 << 24)
-            if isinstance(shared, int):
-                builder.at_least("barriers", steps, per_thread)
-            else:
-                model.add(steps >= per_thread) if not builder.literals else builder._enforce(
-                    "barriers", model.add(steps >= per_thread)
-                )
+            windows = [axis.size for k, axis in enumerate(space.axes) if self._is_window(k)]
+            builder.at_most("barriers", steps, max(_MOST_STEPS, math.prod(windows)))
+            least_steps = builder.product([shared, min(_LEAST_STEPS, reduced)], 1 << 24)
+            builder.at_least("barriers", steps, least_steps)
         for k, role in enumerate(roles):
             if role == "k":
                 continue
@@ -635,13 +627,6 @@ class _Builder:
             return
         count = self._new(most // unit)
         self._enforce(group, self.model.add(value == unit * count))
-
-    def whole_multiple_of(self, group: str, value: Any, unit: Any) -> None:
-        """``value`` is a multiple of another variable."""
-        if isinstance(value, int) and isinstance(unit, int):
-            self._add(group, value % unit == 0)
-            return
-        # The tables hold multiples only, so this follows; it is checked on what they give.
 
     def not_in(self, group: str, value: Any, numbers: Sequence[int]) -> None:
         for number in numbers:

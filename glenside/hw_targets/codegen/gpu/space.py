@@ -184,8 +184,9 @@ def product_space(
     for term in (resident, streamed):
         read = None if term is resident and constants(term) else _deepest(term, is_leaf)
         reads.append(read or _whole(term))
-    rows = {id(first): len(first.outer) - batch, id(second): len(second.outer) - batch}
-    starts = {id(first): batch, id(second): batch + rows[id(first)]}
+    # By side, not by term: both may be the same one.
+    rows = [len(term.outer) - batch for term in (resident, streamed)]
+    starts = [batch, batch + rows[0]] if not swapped else [batch + rows[1], batch]
     made = _match(reads, (resident, streamed), batch, rows, starts)
     if made is None:
         made = _match(
@@ -256,8 +257,8 @@ def _match(
     reads: Sequence[_Read],
     terms: Sequence[Term],
     batch: int,
-    rows: dict[int, int],
-    starts: dict[int, int],
+    rows: Sequence[int],
+    starts: Sequence[int],
 ) -> tuple[tuple[LoopAxis, ...], list[tuple[tuple[int, ...], ...]]] | None:
     """Loops fine enough for both operands, and each operand's steps along its dimensions."""
     axes: list[LoopAxis] = []
@@ -284,11 +285,11 @@ def _match(
             return None
     for role, side in (("m", 0), ("n", 1)):
         term = terms[side]
-        for k in range(rows[id(term)]):
+        for k in range(rows[side]):
             own = reads[side].axes[batch + k]
             pieces = [own, None] if side == 0 else [None, own]
             size = term.shape[batch + k]
-            if not add(role, starts[id(term)] + k, size, pieces):  # type: ignore[arg-type]
+            if not add(role, starts[side] + k, size, pieces):  # type: ignore[arg-type]
                 return None
     for k, size in enumerate(resident.item):
         pieces = [read.axes[term.type.split + k] for read, term in zip(reads, terms, strict=True)]
