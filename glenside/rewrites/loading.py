@@ -30,6 +30,8 @@ from glenside.rewrites.types import function_facts
 
 RULESET = "load"
 WATCH = "watch"
+WATCH_ANY = "watch_any"
+"""Begin the names of the tables of nodes to look for: over given operands, over any."""
 FACTS = {
     "root": "{}",
     "item_kept": "String String",
@@ -114,15 +116,19 @@ def _pushing(name: str, value: str) -> tuple[str, str]:
 def watch_declarations(access: str, operands: str) -> str:
     """Program text: tables like those that load terms, and rules that look for the nodes in them.
 
-    A node that is there by now gets its class in ``load_node``; none is made.
+    A node that is there by now gets its class in ``load_node``, or, where its operands do not
+    matter, stands in ``watched``; none is made.
     """
     # A list of operands is made when the last of them is there.
     pushing = _pushing("operands", "(load_node entry)")
-    lines = [f"(ruleset {WATCH})", _rule(*pushing, WATCH)]
+    lines = [f"(ruleset {WATCH})", "(relation watched (i64))", _rule(*pushing, WATCH)]
     for operator in OPERATORS.values():
         relation, facts, node = _described(WATCH, operator, access, operands)
         lines.append(relation)
         lines.append(_rule(f"{facts} (= x {node})", "(set (load_node n) x)", WATCH))
+        relation, facts, node = _described(WATCH_ANY, operator, access, operands)
+        lines.append(relation)
+        lines.append(_rule(f"{facts} (= x {node})", "(watched n)", WATCH))
     return "\n".join(lines)
 
 
@@ -130,8 +136,10 @@ def _described(prefix: str, operator: Operator, access: str, operands: str) -> t
     """The table of an operator's nodes, the query that reads a row, and the node it stands for."""
     columns, facts, arguments = ["n"], [], []
     for i, sort in enumerate(_inputs(operator, access, operands)):
-        columns.append(f"c{i}")
         arguments.append(f"v{i}")
+        if prefix == WATCH_ANY and sort in (access, operands):
+            continue
+        columns.append(f"c{i}")
         if sort == access:
             facts.append(f"(= v{i} (load_node c{i}))")
         elif sort == "String":
@@ -198,12 +206,13 @@ class Tables:
             outer, item = self._list("ints", of.outer), self._list("ints", of.item)
             self._add("load_type", number, outer, item, self._text(of.dtype))
 
-    def watch(self, number: int, term: Term, operands: tuple[int, ...]) -> None:
-        """Adds a node to look for: the operator and attributes of ``term`` over those operands."""
-        self._node(WATCH, number, term, operands)
+    def watch(self, number: int, term: Term, operands: tuple[int, ...] | None) -> None:
+        """Adds a node to look for: the operator and attributes of ``term`` over those operands, or
+        over any."""
+        self._node(WATCH if operands is not None else WATCH_ANY, number, term, operands or ())
 
     def _node(self, prefix: str, number: int, term: Term, operands: tuple[int, ...]) -> None:
-        if term.operator.arity is None:
+        if term.operator.arity is None and prefix != WATCH_ANY:
             operands = (self._list("operands", operands),)
         attributes = (
             self._attribute(a.kind, v)
