@@ -35,6 +35,7 @@ FAMILIES = (
     "convolution",
     "quantised",
     "tiling",
+    "parallel",
 )
 """Modules of this package that define rules."""
 
