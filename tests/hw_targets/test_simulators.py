@@ -14,7 +14,7 @@ from glenside.hw_targets import Accelerator, find_target, systolic_array
 from glenside.hw_targets.declare.samples import varied
 from glenside.hw_targets.offload import accelerator_of
 from glenside.language import builders as b
-from glenside.language import evaluate, find_unit, topological_order
+from glenside.language import evaluate, topological_order
 from glenside.language.shape import FLOATS
 from glenside.language.units import run_blocked
 from glenside.rewrites.declared import DECLARED
@@ -109,9 +109,11 @@ def test_a_fault_in_one_call_of_an_lstm_layer_is_seen():
         target="test-flex-lstm-af",
         simulate=lambda *operands: shipped.simulate(*operands) + 1,
     )
-    results = [find_unit(each.name).simulate((), arrays) for each in (shipped, faulty)]
-    np.testing.assert_allclose(results[1], results[0] + 1)
-    np.testing.assert_array_equal(results[0], shipped.simulate(*arrays))
+    leaves = [b.tensor(name, x.shape) for name, x in zip(shipped.operands, arrays, strict=True)]
+    calls = [b.call(each.name, (), *leaves) for each in (shipped, faulty)]
+    clean, wrong = evaluate(calls, dict(zip(shipped.operands, arrays, strict=True)))
+    np.testing.assert_array_equal(clean, shipped.simulate(*arrays))
+    np.testing.assert_allclose(wrong, clean + 1)
 
 
 def test_a_fault_in_one_tile_of_a_systolic_array_is_seen():
