@@ -30,6 +30,8 @@ from glenside.rewrites.types import function_facts
 
 RULESET = "load"
 WATCH = "watch"
+BIRTH = "birth"
+STAMP = "birth_stamp"
 FACTS = {
     "root": "{}",
     "item_kept": "String String",
@@ -126,13 +128,65 @@ def watch_declarations(access: str, operands: str) -> str:
     return "\n".join(lines)
 
 
+def birth_declarations(access: str, operands: str) -> str:
+    """Program text: rules that note when the nodes of a later state of the e-graph come to be.
+
+    ``birth_class`` relates the number of a class of that state to all classes that become part of
+    it. A node of it is there once one over any of these is; it is a member once that one's class is
+    the one in which the first node of its class was found. Both are noted with the number that
+    ``birth_now`` has, each once: a row is taken out of what was found when it is stamped, so that
+    a step costs what it brings. Where terms that were loaded end up is given, or every step of a
+    deep program would have to be gone again.
+    """
+    lines = [
+        f"(ruleset {BIRTH})",
+        f"(ruleset {STAMP})",
+        f"(relation birth_class (i64 {access}))",
+        f"(relation birth_list (i64 {operands}))",
+        "(birth_list 0 (vec-empty))",
+        "(relation birth_list_push (i64 i64 i64))",
+        "(relation birth_loaded (i64 i64))",
+        "(relation birth_leader (i64 i64))",
+        f"(relation birth_member (i64 i64 {access}))",
+        f"(function birth_first (i64) {access} :merge old)",
+        "(function birth_now () i64 :merge new)",
+        _rule(
+            "(birth_list_push number rest entry) (birth_list rest v) (birth_class entry e)",
+            "(birth_list number (vec-push v e))",
+            BIRTH,
+        ),
+        _rule("(birth_loaded n owner) (= x (load_node n))", "(birth_class owner x)", BIRTH),
+        _rule("(birth_leader n owner) (= x (load_node n))", "(set (birth_first owner) x)", BIRTH),
+        _rule(
+            "(birth_member n owner x)",
+            "(birth_class owner x) (set (birth_first owner) x) (birth_found n)",
+            BIRTH,
+        ),
+        _rule("(birth_member n owner x) (= x (birth_first owner))", "(birth_joins n)", BIRTH),
+    ]
+    for found, noted in (("birth_found", "birth_of"), ("birth_joins", "birth_joined")):
+        lines.insert(2, f"(relation {found} (i64))")
+        lines.insert(2, f"(function {noted} (i64) i64 :merge old)")
+        stamp = f"(set ({noted} n) t) (delete ({found} n))"
+        lines.append(_rule(f"({found} n) (= t (birth_now))", stamp, STAMP))
+    for operator in OPERATORS.values():
+        relation, facts, node = _described(BIRTH, operator, access, operands)
+        lines.append(relation)
+        query = f"{facts} (birth_owner n owner) (= x {node})"
+        lines.append(_rule(query, "(birth_member n owner x)", BIRTH))
+    lines.insert(2, "(relation birth_owner (i64 i64))")
+    return "\n".join(lines)
+
+
 def _described(prefix: str, operator: Operator, access: str, operands: str) -> tuple[str, str, str]:
     """The table of an operator's nodes, the query that reads a row, and the node it stands for."""
     columns, facts, arguments = ["n"], [], []
     for i, sort in enumerate(_inputs(operator, access, operands)):
         columns.append(f"c{i}")
         arguments.append(f"v{i}")
-        if sort == access:
+        if prefix == BIRTH and sort in (access, operands):
+            facts.append(f"(birth_{'class' if sort == access else 'list'} c{i} v{i})")
+        elif sort == access:
             facts.append(f"(= v{i} (load_node c{i}))")
         elif sort == "String":
             facts.append(f"(load_text c{i} v{i})")
@@ -195,16 +249,28 @@ class Tables:
 
     def _state(self, number: int, of: AccessType) -> None:
         if self._state_types:
-            outer, item = self._list("ints", of.outer), self._list("ints", of.item)
+            outer, item = self._list("load_ints", of.outer), self._list("load_ints", of.item)
             self._add("load_type", number, outer, item, self._text(of.dtype))
 
     def watch(self, number: int, term: Term, operands: tuple[int, ...]) -> None:
         """Adds a node to look for: the operator and attributes of ``term`` over those operands."""
         self._node(WATCH, number, term, operands)
 
+    def ends_up(self, term: Term, owner: int, first: bool) -> None:
+        """Says which class of a later state a loaded term is in, and whether as the first."""
+        self._add("birth_loaded", self.numbers[term], owner)
+        if first:
+            self._add("birth_leader", self.numbers[term], owner)
+
+    def expect(self, number: int, term: Term, owner: int, operands: tuple[int, ...]) -> None:
+        """Adds a node of a later state, over classes of that state, by their numbers there."""
+        self._add("birth_owner", number, owner)
+        self._node(BIRTH, number, term, operands)
+
     def _node(self, prefix: str, number: int, term: Term, operands: tuple[int, ...]) -> None:
         if term.operator.arity is None:
-            operands = (self._list("operands", operands),)
+            table = "birth_list" if prefix == BIRTH else "load_operands"
+            operands = (self._list(table, operands),)
         attributes = (
             self._attribute(a.kind, v)
             for a, v in zip(term.operator.attributes, encode(term), strict=True)
@@ -216,20 +282,20 @@ class Tables:
 
     def _attribute(self, kind: Kind, value: Any) -> int:
         if kind is Kind.INTS:
-            return self._list("ints", value)
+            return self._list("load_ints", value)
         return int(value) if kind is Kind.INT else self._text(value)
 
     def _text(self, text: str) -> int:
         return self._texts.setdefault(text, len(self._texts))
 
-    def _list(self, name: str, entries: tuple[int, ...]) -> int:
+    def _list(self, table: str, entries: tuple[int, ...]) -> int:
         number = 0
         for length in range(1, len(entries) + 1):
-            key = name, entries[:length]
+            key = table, entries[:length]
             known = self._lists.get(key)
             if known is None:
                 known = self._lists[key] = len(self._lists) + 1
-                self._add(f"load_{name}_push", known, number, entries[length - 1])
+                self._add(f"{table}_push", known, number, entries[length - 1])
             number = known
         return number
 

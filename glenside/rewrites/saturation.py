@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import enum
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from glenside.errors import UnsoundRewrite
+from glenside.language import builders
+from glenside.language.shape import AccessType
 from glenside.language.term import Term, topological_order
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
 from glenside.rewrites.blame import unsound
 from glenside.rewrites.egraph import EGraph, Step, Watched
 from glenside.rewrites.freezing import frozen
-from glenside.rewrites.frozen import FrozenEGraph
+from glenside.rewrites.frozen import ENode, FrozenEGraph
 from glenside.rewrites.locality import locality
+from glenside.rewrites.query import contains_all
 from glenside.rewrites.regions import NotLocal, cut, put_together
 from glenside.rewrites.ruleset import Rule, RuleSet
 
@@ -395,6 +399,61 @@ def first_seen(
             break
     egraph.close()
     return first
+
+
+@dataclass(frozen=True)
+class Birth:
+    """The position of the step that brought a node, and of that which made it a member of its
+    class; :data:`PRESENT` for what the program as loaded has."""
+
+    made: int
+    joined: int
+
+
+def births(
+    roots: Sequence[Term],
+    rules: Sequence[RuleSet],
+    steps: Sequence[Applied],
+    egraph: FrozenEGraph,
+) -> list[list[Birth]]:
+    """How every node of every class of ``egraph`` came to be, by repeating the run that made it.
+
+    The other arguments are as for :func:`first_seen`. Classes that were found to be equal only
+    later are one in ``egraph``: then the member whose node was first there is *the* member, and
+    others join it when they become equal to it. It takes about as long as growing the e-graph did.
+    """
+    loaded = {t: at for t, at in contains_all(egraph, roots).items() if at is not None}
+    own = {
+        (at, ENode(term.op, term.values, tuple(loaded[child] for child in term.children)))
+        for term, at in loaded.items()
+    }
+    several = Counter(at for at, _ in own)
+    leaves: dict[AccessType, Term] = {}
+    for each in egraph.types:
+        tensor = builders.tensor("operand", each.shape, each.dtype)
+        leaves.setdefault(each, builders.access(tensor, each.split))
+    places: list[tuple[int, int]] = []
+    nodes = []
+    found = [[Birth(PRESENT, PRESENT)] * len(members) for members in egraph.classes]
+    for number, members in enumerate(egraph.classes):
+        for position, node in enumerate(members):
+            if several[number] == 1 and (number, node) in own:
+                continue  # It has been there from the beginning, and is the first of its class.
+            term = node.term([leaves[egraph.types[child]] for child in node.children])
+            places.append((number, position))
+            nodes.append((term, number, node.children))
+    again = EGraph([rule for each in rules for rule in each])
+    again.load(roots)
+    again.expect(loaded, nodes)
+    again.stamp(PRESENT)
+    for number, step in enumerate(steps):
+        again.apply(step.rule)
+        again.stamp(number)
+    made, joined = again.stamps()
+    again.close()
+    for at, (number, position) in enumerate(places):
+        found[number][position] = Birth(made[at], joined[at])
+    return found
 
 
 def _blame(
