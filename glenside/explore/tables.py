@@ -56,8 +56,10 @@ def _operators(exploration: Exploration) -> Iterator[Row]:
 
 
 def _rules(exploration: Exploration) -> Iterator[Row]:
-    """One row a pass and rule that was applied in it; ``nodes`` are the e-nodes it brought."""
-    brought = exploration.history.nodes_by_rule
+    """One row a pass and rule that was applied in it; ``nodes`` are the e-nodes it brought,
+    ``equalities`` those that it made members of a class that there was."""
+    history = exploration.history
+    brought, equated = history.nodes_by_rule, history.equalities_by_rule
     for each in exploration.snapshots:
         for record in each.rules:
             yield {
@@ -66,6 +68,7 @@ def _rules(exploration: Exploration) -> Iterator[Row]:
                 "rule": record.rule,
                 "matches": record.matches,
                 "nodes": brought.get((each.iteration, record.rule), 0),
+                "equalities": equated.get((each.iteration, record.rule), 0),
                 "seconds": record.seconds,
                 "changed": record.changed,
             }
@@ -80,10 +83,10 @@ def _phases(exploration: Exploration) -> Iterator[Row]:
 
 def _costs(exploration: Exploration) -> Iterator[Row]:
     """One row a pass, cost model and part of its costs: the cheapest program at that time."""
-    for model, found in exploration.history.costs.items():
+    for model, found in exploration.costs.items():
         parts = getattr(exploration.cost_models[model], "components", ())
         for snapshot, cost in zip(exploration.snapshots, found, strict=True):
-            for position, value in enumerate(cost):
+            for position, value in enumerate(cost or ()):
                 part = parts[position] if position < len(parts) else str(position)
                 yield {
                     "iteration": snapshot.iteration,

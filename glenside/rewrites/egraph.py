@@ -68,6 +68,7 @@ class EGraph:
         self._regions: list[tuple[list[int], list[int]]] = []
         self._tables = Tables(())
         self._unseen: dict[int, Any] = {}
+        self._known_sizes: dict[str, int] | None = None
 
     def close(self) -> None:
         """Gives the e-graph's memory and declarations back; it cannot be used any more."""
@@ -106,6 +107,7 @@ class EGraph:
     def _load(self, tables: Tables) -> None:
         self._tables = tables
         tables.load(self._egg)
+        self._known_sizes = None
         self._infer_types("loading")
 
     def apply(self, rule: Rule) -> Step:
@@ -205,6 +207,8 @@ class EGraph:
                 ) from problem
             raise GlensideError(f"rule {rule} failed in egglog: {problem}") from problem
         report = output.report
+        if report.updated:
+            self._known_sizes = None
         return Step(sum(report.num_matches_per_rule.values()), report.updated, (report,))
 
     def size(self) -> tuple[int, int]:
@@ -219,8 +223,10 @@ class EGraph:
         return {op: sizes[name] for name, op in _OPERATOR.items() if sizes.get(name)}
 
     def _sizes(self) -> dict[str, int]:
-        output: Any = self._egg.run_program(bindings.PrintSize(_SPAN, None))[0]
-        return dict(output.sizes)
+        if self._known_sizes is None:
+            output: Any = self._egg.run_program(bindings.PrintSize(_SPAN, None))[0]
+            self._known_sizes = dict(output.sizes)
+        return self._known_sizes
 
     def freeze(self) -> FrozenEGraph:
         """What can be reached from the roots, as plain data.

@@ -25,7 +25,7 @@ from egglog import bindings
 from glenside.language.operators import OPERATORS, Kind, Operator
 from glenside.language.shape import AccessType
 from glenside.language.term import Term, topological_order
-from glenside.rewrites.encoding import SORTS, encode
+from glenside.rewrites.encoding import SORTS, Encoded, encode, spellings
 from glenside.rewrites.types import function_facts
 
 RULESET = "load"
@@ -265,15 +265,26 @@ class Tables:
     def expect(self, number: int, term: Term, owner: int, operands: tuple[int, ...]) -> None:
         """Adds a node of a later state, over classes of that state, by their numbers there."""
         self._add("birth_owner", number, owner)
-        self._node(BIRTH, number, term, operands)
+        for encoded in sorted(spellings(term), key=repr):
+            self._encoded(BIRTH, number, term, operands, encoded)
 
     def _node(self, prefix: str, number: int, term: Term, operands: tuple[int, ...]) -> None:
+        self._encoded(prefix, number, term, operands, encode(term))
+
+    def _encoded(
+        self,
+        prefix: str,
+        number: int,
+        term: Term,
+        operands: tuple[int, ...],
+        encoded: tuple[Encoded, ...],
+    ) -> None:
         if term.operator.arity is None:
             table = "birth_list" if prefix == BIRTH else "load_operands"
             operands = (self._list(table, operands),)
         attributes = (
             self._attribute(a.kind, v)
-            for a, v in zip(term.operator.attributes, encode(term), strict=True)
+            for a, v in zip(term.operator.attributes, encoded, strict=True)
         )
         self._add(f"{prefix}_{term.op}", number, *operands, *attributes)
 

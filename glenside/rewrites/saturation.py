@@ -140,15 +140,14 @@ def saturate(
                     egraph.close()
                     return found
     except UnsoundRewrite as problem:
-        known = "it equates accesses of different shape or dtype"
-        raise unsound(roots, run.replay(), run.applying, known) from problem
+        raise run.unsound_step(roots) from problem
     assert run.stop_reason is not None
     nodes, classes = egraph.size()
     grown = time.perf_counter()
     try:
         frozen_graph, term_classes = egraph.freeze_with_terms()
     except UnsoundRewrite as problem:
-        raise _blame(roots, run.replay(), problem) from None
+        raise run.unsound_state(roots, problem) from None
     seconds = Seconds(loaded - started, grown - loaded, time.perf_counter() - grown)
     egraph.close()  # Not after an error: it would be reused.
     return Saturation(
@@ -265,6 +264,9 @@ class RuleStep:
 class Stepper:
     """Grows an e-graph rule by rule within limits: see :func:`saturate`, which runs it to the end.
 
+    :param pause: asked after every rule; where it says so, the pass ends early. The next one starts
+        over, so that a fixed point is only ever told after a pass that was complete.
+
     :ivar stop_reason: why it ended; None while it can go on.
     :ivar iterations: passes that are complete, or that a limit ended.
     :ivar matches: how often each rule matched so far.
@@ -281,7 +283,9 @@ class Stepper:
         iter_limit: int,
         time_limit: float | None,
         progress: Progress | None = None,
+        pause: Callable[[], bool] | None = None,
     ) -> None:
+        self._pause = pause
         self._stages: dict[int, list[Rule]] = {}
         for each in sorted(rules, key=lambda each: each.stage):
             self._stages.setdefault(each.stage, []).extend(each)
@@ -298,6 +302,15 @@ class Stepper:
     def replay(self) -> list[Rule]:
         """The rules of :attr:`applied`, in order."""
         return [step.rule for step in self.applied]
+
+    def unsound_step(self, roots: Sequence[Term]) -> UnsoundRewrite:
+        """Says that the rule being applied is to blame, and what it equated."""
+        known = "it equates accesses of different shape or dtype"
+        return unsound(roots, self.replay(), self.applying, known)
+
+    def unsound_state(self, roots: Sequence[Term], problem: UnsoundRewrite) -> UnsoundRewrite:
+        """Says which of the rules applied is to blame for an e-graph that cannot be read."""
+        return _blame(roots, self.replay(), problem)
 
     def passes(self, egraph: EGraph) -> Iterator[tuple[RuleStep, ...]]:
         """The steps of each pass, once it is complete or a limit ended it; once a stepper."""
@@ -348,6 +361,9 @@ class Stepper:
                     self.applied.append(Applied(rule, number))
                 again = step.changed and rule.chained and not self._over_limit(egraph)
             if grew and self._over_limit(egraph):
+                break
+            if self._pause is not None and self._pause():
+                changed = True  # As far as is known.
                 break
         nodes, classes = egraph.size()
         seconds = time.perf_counter() - start
@@ -404,10 +420,11 @@ def first_seen(
 @dataclass(frozen=True)
 class Birth:
     """The position of the step that brought a node, and of that which made it a member of its
-    class; :data:`PRESENT` for what the program as loaded has."""
+    class; :data:`PRESENT` for what the program as loaded has. None where that is not known, for a
+    rule may spell an attribute in an odd way (1e0 for 1.0)."""
 
-    made: int
-    joined: int
+    made: int | None
+    joined: int | None
 
 
 def births(
@@ -452,7 +469,7 @@ def births(
     made, joined = again.stamps()
     again.close()
     for at, (number, position) in enumerate(places):
-        found[number][position] = Birth(made[at], joined[at])
+        found[number][position] = Birth(made.get(at), joined.get(at))
     return found
 
 

@@ -78,7 +78,7 @@ def page_data(exploration: Exploration) -> dict[str, Any]:
 
 
 def _passes(exploration: Exploration) -> list[dict[str, Any]]:
-    (costs,) = list(exploration.history.costs.values())[:1]
+    (costs,) = list(exploration.costs.values())[:1]
     brought = exploration.history.nodes_by_rule
     return [
         {
@@ -87,7 +87,7 @@ def _passes(exploration: Exploration) -> list[dict[str, Any]]:
             "classes": each.classes,
             "seconds": round(each.seconds, 6),
             "memory": each.memory,
-            "cost": list(cost),
+            "cost": None if cost is None else list(cost),
             "operators": {OPERATORS[op].spelling: count for op, count in each.operators.items()},
             "rules": [
                 [
