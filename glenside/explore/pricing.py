@@ -1,7 +1,7 @@
 """What the cheapest program cost after every pass.
 
-The program as loaded is priced as it is, the last state as :meth:`Exploration.extract` finds it, and
-what a pass did not change is not priced again. The states in between are grown again and read.
+The program as loaded is priced as it is, the last state by :meth:`Exploration.extract`, and what a
+pass did not change is not priced again. The states in between are grown again and read.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Pricing:
             self._known[model.name, iteration] = cost
 
     def all(self) -> dict[str, tuple[Cost | None, ...]]:
-        """For each cost model the cost after each pass; None where a pass was left out."""
+        """For each cost model the cost after each pass; None where a pass was left out, or where
+        the e-graph cannot be looked at any more."""
         snapshots, models = self._exploration.snapshots, self._exploration.cost_models
+        chosen = _chosen(snapshots, self._priced) if self._exploration.readable else set()
         missing = {
-            number
-            for number in _chosen(snapshots, self._priced)
-            if any((name, number) not in self._known for name in models)
+            number for number in chosen if any((name, number) not in self._known for name in models)
         }
         if self._exploration.last_change in missing:
             missing.discard(self._exploration.last_change)

@@ -9,6 +9,7 @@ class) is gathered when it is asked for, by growing another one the same way: se
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -238,6 +239,12 @@ class Exploration:
         return snapshot
 
     @property
+    def readable(self) -> bool:
+        """Whether :attr:`egraph` can be looked at: not where it was closed before anybody did, nor
+        where a rule was unsound."""
+        return not self._over or (self._frozen is not None and self._frozen[0] == self.last_change)
+
+    @property
     def last_change(self) -> int:
         """The last pass that changed something, 0 when none did."""
         changed = (each.iteration for each in reversed(self.snapshots) if each.changed)
@@ -384,7 +391,7 @@ class Exploration:
 
     def __repr__(self) -> str:
         last = self.snapshots[-1]
-        state = self.stop_reason or "going on"
+        state = self.stop_reason or self._over or "going on"
         return (
             f"<Exploration of {self.model.name}: {last.iteration} passes, {last.nodes:,} e-nodes "
             f"in {last.classes:,} classes, {state}>"
@@ -394,7 +401,9 @@ class Exploration:
 def holds(egraph: FrozenEGraph, model: Model, pattern: str | Pattern | Term) -> bool:
     """Whether a term or a match of a pattern is in an e-graph grown from ``model``."""
     if isinstance(pattern, str):
-        pattern = Pattern.parse(pattern) if "?" in pattern else _term(pattern, model)
+        # A name in quotes may hold a question mark.
+        variables = "?" in re.sub(r'"(?:[^"\\]|\\.)*"', "", pattern)
+        pattern = Pattern.parse(pattern) if variables else _term(pattern, model)
     if isinstance(pattern, Term):
         return contains(egraph, pattern) is not None
     return next(matches(egraph, pattern), None) is not None

@@ -57,18 +57,19 @@ def _operators(exploration: Exploration) -> Iterator[Row]:
 
 def _rules(exploration: Exploration) -> Iterator[Row]:
     """One row a pass and rule that was applied in it; ``nodes`` are the e-nodes it brought,
-    ``equalities`` those that it made members of a class that there was."""
-    history = exploration.history
-    brought, equated = history.nodes_by_rule, history.equalities_by_rule
+    ``equalities`` those that it made members of a class that there was; None where the e-graph
+    cannot be looked at any more."""
+    history = exploration.history if exploration.readable else None
     for each in exploration.snapshots:
         for record in each.rules:
+            at = each.iteration, record.rule
             yield {
                 "iteration": each.iteration,
                 "stage": each.stage,
                 "rule": record.rule,
                 "matches": record.matches,
-                "nodes": brought.get((each.iteration, record.rule), 0),
-                "equalities": equated.get((each.iteration, record.rule), 0),
+                "nodes": history and history.nodes_by_rule.get(at, 0),
+                "equalities": history and history.equalities_by_rule.get(at, 0),
                 "seconds": record.seconds,
                 "changed": record.changed,
             }
