@@ -401,12 +401,17 @@ class Exploration:
 def holds(egraph: FrozenEGraph, model: Model, pattern: str | Pattern | Term) -> bool:
     """Whether a term or a match of a pattern is in an e-graph grown from ``model``."""
     if isinstance(pattern, str):
-        # A name in quotes may hold a question mark.
-        variables = "?" in re.sub(r'"(?:[^"\\]|\\.)*"', "", pattern)
-        pattern = Pattern.parse(pattern) if variables else _term(pattern, model)
+        pattern = as_query(pattern, model)
     if isinstance(pattern, Term):
         return contains(egraph, pattern) is not None
     return next(matches(egraph, pattern), None) is not None
+
+
+def as_query(text: str, model: Model) -> Pattern | Term:
+    """A pattern where the text has variables, else a term over the tensors of ``model``."""
+    # A name in quotes may hold a question mark.
+    variables = "?" in re.sub(r'"(?:[^"\\]|\\.)*"', "", text)
+    return Pattern.parse(text) if variables else _term(text, model)
 
 
 def _term(text: str, model: Model) -> Term:

@@ -193,7 +193,9 @@ def test_members_tell_what_they_cost(opened, exploration):
     """Every member, not only the cheapest: with the cheapest operands, and alone."""
     (model,) = exploration.cost_models.values()
     egraph = exploration.egraph
-    number = next(n for n, nodes in enumerate(egraph.classes) if any(x.op == "blocked" for x in nodes))
+    number = next(
+        n for n, nodes in enumerate(egraph.classes) if any(x.op == "blocked" for x in nodes)
+    )
     find(opened, "input.search").send_keys(f"#{number}")
     find(opened, ".row").click()
     rows = opened.find_elements("css selector", ".members tbody tr")

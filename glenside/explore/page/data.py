@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from glenside.errors import ExtractionError
+from glenside.explore.chosen import chosen_nodes
 from glenside.extraction.bottom_up import bottom_up
 from glenside.extraction.problem import pose
 from glenside.language.operators import OPERATORS
 from glenside.language.syntax import spell_value
 from glenside.rewrites.frozen import ENode, FrozenEGraph
+from glenside.rewrites.query import contains_all
 
 if TYPE_CHECKING:
     from glenside.explore.record import Exploration
@@ -50,7 +51,7 @@ def page_data(exploration: Exploration) -> dict[str, Any]:
     history = exploration.history
     egraph, texts = history.egraph, _Texts()
     model = next(iter(exploration.cost_models.values()))
-    chosen = _chosen(exploration, egraph)
+    chosen = chosen_nodes(exploration)
     names = _names(exploration, egraph)
     prices = _Prices(egraph, model)
     costs = _costs(egraph, model, prices)
@@ -141,32 +142,8 @@ def _defaults() -> dict[str, dict[str, str]]:
     }
 
 
-def _chosen(exploration: Exploration, egraph: FrozenEGraph) -> set[tuple[int, ENode]]:
-    """Class and node of all that the cheapest program is made of."""
-    try:
-        extraction = exploration.extract()
-    except ExtractionError:
-        return set()
-    from glenside.language import topological_order
-    from glenside.rewrites.query import contains_all
-
-    terms = topological_order(extraction.terms)
-    where = contains_all(egraph, terms)
-    found = set()
-    for term in terms:
-        number = where[term]
-        children = tuple(where[child] for child in term.children)
-        if number is not None and None not in children:
-            for node in egraph.classes[number]:
-                if (node.op, node.children) == (term.op, children) and node.values == term.values:
-                    found.add((number, node))
-    return found
-
-
 def _names(exploration: Exploration, egraph: FrozenEGraph) -> dict[int, str]:
     """What the user's model calls the values of classes."""
-    from glenside.rewrites.query import contains_all
-
     where = contains_all(egraph, exploration.model.names)
     found: dict[int, str] = {}
     for term, name in exploration.model.names.items():
