@@ -384,6 +384,59 @@ def explore(
 
 
 @app.command()
+def tune(
+    model: ModelArgument,
+    target: Annotated[
+        str, typer.Option("--target", "-t", metavar="TARGET", help="opencl or cuda.")
+    ],
+    shape: ShapeOption = None,
+    params: ParamsOption = None,
+    candidates: Annotated[
+        int, typer.Option(min=1, help="Mappings to measure of each product.")
+    ] = 16,
+    time_limit: Annotated[
+        float | None, typer.Option(min=0, help="Seconds after which no product is begun.")
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json",
+            help="The tuning file; $GLENSIDE_TUNING or ~/.cache/glenside/tuning.json by default.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+) -> None:
+    """Measure mappings of a model's products on a GPU; later programs use the fastest.
+
+    What was measured is kept at once: a run that was stopped goes on where it was.
+    """
+    from glenside.tune import tune as run_tuning
+
+    with _progress() as listener:
+        products = run_tuning(
+            model,
+            target,
+            shapes=_shapes(shape),
+            params=_read_npz(params) if params else None,
+            candidates=candidates,
+            time_limit=time_limit,
+            file=file,
+            progress=listener,
+        )
+    if as_json:
+        print(json.dumps([vars(each) for each in products], indent=2))
+        return
+    table = Table("product", "tried", "predicted µs", "fastest µs")
+    for each in products:
+        known = each.tried == 0
+        predicted = "known" if known else _cell(each.predicted * 1e6)
+        table.add_row(
+            each.space.split(";")[0], str(each.tried), predicted, _cell(each.seconds * 1e6)
+        )
+    _out.print(table)
+
+
+@app.command()
 def targets() -> None:
     """List the targets."""
     table = Table("target", "what it is")

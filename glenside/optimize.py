@@ -73,7 +73,8 @@ def optimize(
     :param quantize: quantise the products of a float model first: a :class:`Quantization`, or the
         samples to calibrate with, as it takes them (an ``.npz`` of them too). The check then
         compares with the quantised model, and the report says what quantising cost.
-    :param check: compare with the NumPy interpreter on random inputs.
+    :param check: compare with the NumPy interpreter on random inputs, where the program's device
+        is there.
     :param egraph: a file that the explored e-graph is written to, as egraph-serialize's JSON.
     :param progress: called with (stage, steps done, steps in all).
     :raises GlensideError: the model, target or an option cannot be used, or the check fails. An
@@ -180,7 +181,10 @@ def optimize(
         names=names or imported.names,
         explain=accounted.explain,
     )
-    if check:
+    missing = program.unavailable() if check else None
+    if missing is not None:
+        program.report = report.not_checked(missing)
+    elif check:
         program.report = report.checked(checking.check(program, imported, progress=progress))
     return program
 

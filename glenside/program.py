@@ -35,7 +35,8 @@ class Program:
     """An optimised, compiled model.
 
     ``program(x)`` takes NumPy arrays in the order of the model's inputs, by keyword, or as one
-    mapping from names to arrays; it returns one array for one output, else a tuple.
+    mapping from names to arrays; it returns one array for one output, else a tuple. Programs for
+    CUDA also take tensors on the device (PyTorch's, CuPy's) and then return such.
     """
 
     def __init__(
@@ -71,6 +72,11 @@ class Program:
         results = self.run(*args, **kwargs)
         return results[0] if len(results) == 1 else tuple(results)
 
+    def unavailable(self) -> str | None:
+        """Why the program cannot run on this machine (its device is missing); None where it can."""
+        ask = getattr(self._executable, "unavailable", None)
+        return None if ask is None else ask()
+
     def run(self, *args: Any, **kwargs: Any) -> list[Array]:
         """All outputs as a list; arguments as for calling.
 
@@ -95,7 +101,10 @@ class Program:
             problems = [f"{n!r} is not one of them" for n in unknown]
             problems += [f"{n!r} is missing" for n in missing]
             raise InputError(f"{self._takes()}: {', '.join(problems)}")
-        return {name: _checked(name, given[name], wanted) for name, wanted in self.inputs.items()}
+        check = _checked
+        if getattr(self._executable, "takes_tensors", False):
+            check = _checked_tensor
+        return {name: check(name, given[name], wanted) for name, wanted in self.inputs.items()}
 
     def _takes(self) -> str:
         listed = ", ".join(f"{n!r} {t.dtype}{list(t.shape)}" for n, t in self.inputs.items())
@@ -360,6 +369,15 @@ def _read(path: Path) -> str:
 
 def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
+
+
+def _checked_tensor(name: str, value: Any, wanted: AccessType) -> Any:
+    """As :func:`_checked`; tensors on a CUDA device stay there."""
+    from glenside.hw_targets.codegen.device import tensors
+
+    if tensors.on_cuda(value):
+        return tensors.check(name, value, wanted)
+    return _checked(name, value, wanted)
 
 
 def _checked(name: str, value: Any, wanted: AccessType) -> Array:

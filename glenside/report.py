@@ -89,6 +89,8 @@ class Report:
     max_rel_error: float | None = None
     """Largest error against the NumPy interpreter, relative to the largest magnitude of each
     output; None when it was not checked."""
+    unchecked: str | None = None
+    """Why it could not be checked where that was asked for: the device is missing, say."""
     cost_parts: tuple[str, ...] = ()
     """What the parts of a cost are called, where the cost model names them."""
     exact: dict[str, int] | None = None
@@ -110,6 +112,10 @@ class Report:
     def checked(self, max_rel_error: float) -> Report:
         """The same report with the outcome of the check."""
         return dataclasses.replace(self, max_rel_error=max_rel_error)
+
+    def not_checked(self, reason: str) -> Report:
+        """The same report, saying why the program could not be checked."""
+        return dataclasses.replace(self, unchecked=reason)
 
     def to_json(self) -> dict[str, Any]:
         """The report as one JSON object."""
@@ -133,6 +139,7 @@ class Report:
             },
             "cost": {"before": _plain(self.cost_before), "after": _plain(self.cost_after)},
             "max_rel_error": self.max_rel_error,
+            "unchecked": self.unchecked,
             "cost_model": self.cost_model,
             "cost_parts": list(self.cost_parts),
             "extractor": self.extractor,
@@ -235,7 +242,7 @@ class Report:
         if self.note:
             yield "note", self.note
         if self.max_rel_error is None:
-            yield "check", "not asked for"
+            yield "check", f"not made: {self.unchecked}" if self.unchecked else "not asked for"
             return
         error = f"largest relative error {self.max_rel_error:.1e}"
         numerics = [a.numerics for use in self.units if (a := accelerator_of(use.unit))]

@@ -46,6 +46,10 @@ def call_origins(
         functions = {t["function"] for t in topological_order([meaning]) if t.op == "compute"}
         brought = {at for part in parts[call] if (at := seen[part]) is not None}
         own = watched.of_term(call)
+        made = watched.of_unit(call)
+        if made is not None and own is not None and not _maps(rules, steps, seen[own]):
+            # Its operands became what they are later, so that the step which made it is another.
+            brought |= {at for at in (seen[made],) if at is not None}
         result.append(
             CallOrigin(
                 call["unit"],
@@ -61,6 +65,13 @@ def call_origins(
     return tuple(result)
 
 
+def _maps(rules: Sequence[RuleSet], steps: Sequence[Applied], at: int | None) -> bool:
+    """Whether a step gave work to a unit."""
+    if at is None or at == PRESENT:
+        return False
+    return any(each.mapping and steps[at].rule in each.rules for each in rules)
+
+
 class _Nodes:
     """The nodes to look out for, each once."""
 
@@ -73,9 +84,12 @@ class _Nodes:
         for term in regions.order:
             if term not in regions.term_classes:
                 self._node[term] = self._watch(term, map(self._named, term.children))
+        self._unit: dict[Term, int] = {
+            term: self._watch(term, None) for term in self._node if term.op == "call"
+        }
 
-    def _watch(self, term: Term, operands: Iterable[Term | int]) -> int:
-        node = Watched(term, tuple(operands))
+    def _watch(self, term: Term, operands: Iterable[Term | int] | None) -> int:
+        node = Watched(term, None if operands is None else tuple(operands))
         if node not in self._known:
             self._known[node] = len(self.watched)
             self.watched.append(node)
@@ -89,6 +103,10 @@ class _Nodes:
     def of_term(self, term: Term) -> int | None:
         """The node of an extracted term; None where the imported program has the term."""
         return self._node.get(term)
+
+    def of_unit(self, call: Term) -> int | None:
+        """The node of any call of the same unit with the same parameters."""
+        return self._unit.get(call)
 
     def of_call(self, call: Term) -> list[int]:
         """Nodes in the history of a call: what it computes, what stands above it up to the next

@@ -50,11 +50,11 @@ class Watched:
     """A node to look out for.
 
     It has the operator and attributes of ``term``. An operand is a term that was loaded, or the
-    position in the list of another node that is watched.
+    position in the list of another node that is watched. None for operands: whatever they are.
     """
 
     term: Term
-    operands: tuple[Term | int, ...]
+    operands: tuple[Term | int, ...] | None
 
 
 class EGraph:
@@ -67,7 +67,7 @@ class EGraph:
         self._roots: tuple[Term, ...] = ()
         self._regions: list[tuple[list[int], list[int]]] = []
         self._tables = Tables(())
-        self._unseen: dict[int, Any] = {}
+        self._unseen: dict[int, tuple[str, Any]] = {}
         self._known_sizes: dict[str, int] | None = None
 
     def close(self) -> None:
@@ -142,13 +142,16 @@ class EGraph:
         first = len(self._numbers)
         self._egg.parse_and_run_program(watch_declarations(ACCESS, OPERANDS))
         for position, node in enumerate(nodes):
-            operands = tuple(
-                first + each if isinstance(each, int) else self._numbers[each]
-                for each in node.operands
-            )
+            operands = None
+            if node.operands is not None:
+                operands = tuple(
+                    first + each if isinstance(each, int) else self._numbers[each]
+                    for each in node.operands
+                )
             self._tables.watch(first + position, node.term, operands)
             number = bindings.Lit(_SPAN, bindings.Int(first + position))
-            self._unseen[position] = self._egg.eval_expr(number)[1]
+            table = "watched" if node.operands is None else "load_node"
+            self._unseen[position] = table, self._egg.eval_expr(number)[1]
         self._tables.load(self._egg)
 
     def seen(self) -> list[int]:
@@ -156,8 +159,8 @@ class EGraph:
         self._run(f"(saturate (run {WATCH}))", WATCH)
         found = [
             position
-            for position, number in self._unseen.items()
-            if self._egg.lookup_function("load_node", [number]) is not None
+            for position, (table, number) in self._unseen.items()
+            if self._egg.lookup_function(table, [number]) is not None
         ]
         for position in found:
             del self._unseen[position]

@@ -32,6 +32,8 @@ RULESET = "load"
 WATCH = "watch"
 BIRTH = "birth"
 STAMP = "birth_stamp"
+WATCH_ANY = "watch_any"
+"""Begin the names of the tables of nodes to look for: over given operands, over any."""
 FACTS = {
     "root": "{}",
     "item_kept": "String String",
@@ -116,15 +118,19 @@ def _pushing(name: str, value: str) -> tuple[str, str]:
 def watch_declarations(access: str, operands: str) -> str:
     """Program text: tables like those that load terms, and rules that look for the nodes in them.
 
-    A node that is there by now gets its class in ``load_node``; none is made.
+    A node that is there by now gets its class in ``load_node``, or, where its operands do not
+    matter, stands in ``watched``; none is made.
     """
     # A list of operands is made when the last of them is there.
     pushing = _pushing("operands", "(load_node entry)")
-    lines = [f"(ruleset {WATCH})", _rule(*pushing, WATCH)]
+    lines = [f"(ruleset {WATCH})", "(relation watched (i64))", _rule(*pushing, WATCH)]
     for operator in OPERATORS.values():
         relation, facts, node = _described(WATCH, operator, access, operands)
         lines.append(relation)
         lines.append(_rule(f"{facts} (= x {node})", "(set (load_node n) x)", WATCH))
+        relation, facts, node = _described(WATCH_ANY, operator, access, operands)
+        lines.append(relation)
+        lines.append(_rule(f"{facts} (= x {node})", "(watched n)", WATCH))
     return "\n".join(lines)
 
 
@@ -182,8 +188,10 @@ def _described(prefix: str, operator: Operator, access: str, operands: str) -> t
     """The table of an operator's nodes, the query that reads a row, and the node it stands for."""
     columns, facts, arguments = ["n"], [], []
     for i, sort in enumerate(_inputs(operator, access, operands)):
-        columns.append(f"c{i}")
         arguments.append(f"v{i}")
+        if prefix == WATCH_ANY and sort in (access, operands):
+            continue
+        columns.append(f"c{i}")
         if prefix == BIRTH and sort in (access, operands):
             facts.append(f"(birth_{'class' if sort == access else 'list'} c{i} v{i})")
         elif sort == access:
@@ -252,9 +260,10 @@ class Tables:
             outer, item = self._list("load_ints", of.outer), self._list("load_ints", of.item)
             self._add("load_type", number, outer, item, self._text(of.dtype))
 
-    def watch(self, number: int, term: Term, operands: tuple[int, ...]) -> None:
-        """Adds a node to look for: the operator and attributes of ``term`` over those operands."""
-        self._node(WATCH, number, term, operands)
+    def watch(self, number: int, term: Term, operands: tuple[int, ...] | None) -> None:
+        """Adds a node to look for: the operator and attributes of ``term`` over those operands, or
+        over any."""
+        self._node(WATCH if operands is not None else WATCH_ANY, number, term, operands or ())
 
     def ends_up(self, term: Term, owner: int, first: bool) -> None:
         """Says which class of a later state a loaded term is in, and whether as the first."""
@@ -279,7 +288,7 @@ class Tables:
         operands: tuple[int, ...],
         encoded: tuple[Encoded, ...],
     ) -> None:
-        if term.operator.arity is None:
+        if term.operator.arity is None and prefix != WATCH_ANY:
             table = "birth_list" if prefix == BIRTH else "load_operands"
             operands = (self._list(table, operands),)
         attributes = (

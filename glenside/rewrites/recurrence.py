@@ -301,4 +301,5 @@ def lstm(unit: str) -> Rule:
         programs=_unrolled,
         where=f"{__file__}:{_cases.__code__.co_firstlineno}",
         chained=True,
+        needs=frozenset({"sigmoid", "tanh"}),
     )

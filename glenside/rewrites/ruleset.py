@@ -35,6 +35,7 @@ FAMILIES = (
     "convolution",
     "quantised",
     "tiling",
+    "parallel",
 )
 """Modules of this package that define rules."""
 
@@ -59,6 +60,8 @@ class Rule:
     chained: bool = False
     """Whether one pass repeats it until it changes nothing: for a rule that follows a chain link by
     link, and that must end by itself."""
+    needs: frozenset[str] = frozenset()
+    """Functions without which it finds nothing, all of them."""
 
     @property
     def described(self) -> str:

@@ -189,8 +189,11 @@ def _by_regions(
     """The same by regions; None where that saves nothing, or is not known to be the same."""
     started = time.perf_counter()
     every = tuple(rule for each in rules for rule in each)
-    look = locality(every)
-    terms = len(topological_order(roots))
+    order = topological_order(roots)
+    computed = {term["function"] for term in order if term.op == "compute"}
+    idle = {rule.name for rule in every if not rule.needs <= computed}
+    look = locality(tuple(rule for rule in every if rule.name not in idle))
+    terms = len(order)
     if not look.known:
         return None
     joined: list[tuple[Term, Term]] = []
@@ -213,7 +216,7 @@ def _by_regions(
                 pass
         except UnsoundRewrite:
             return None  # Exploring the whole program says which rule is to blame.
-        if run.stop_reason is not StopReason.SATURATED:
+        if run.stop_reason is not StopReason.SATURATED or any(run.matches[name] for name in idle):
             return None
         explored, _ = egraph.size()
         grown = time.perf_counter()

@@ -214,5 +214,5 @@ def tile_to(rows: int, columns: int, *, stream: int = 0) -> list[RuleSet]:
         *(RuleSet(each.name, each.rules, stage=0) for each in (IM2COL, LAYOUT, MATRICES)),
         RuleSet("tiling-padding", (pad_product(rows, columns),), stage=1),
         RuleSet("tiling-splits", (*splits, merge_slices(), drop_identity_slice()), stage=2),
-        RuleSet("tiling-calls", (systolic_tile(rows, columns),), stage=3),
+        RuleSet("tiling-calls", (systolic_tile(rows, columns),), stage=3, mapping=True),
     ]

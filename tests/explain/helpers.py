@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,11 +30,17 @@ class Optimised:
         return {each.layer: f"{each.unit}: {each.reason}" for each in self.account.left}
 
 
-def optimised(given: Any, target: str, cost_model: str | None = None, **limits: int) -> Optimised:
+def optimised(
+    given: Any,
+    target: str,
+    cost_model: str | None = None,
+    rules: Sequence[RuleSet] | None = None,
+    **limits: int,
+) -> Optimised:
     """A model for a target."""
     model, chosen = load_model(given), find_target(target)
     costs = find_cost_model(cost_model) if cost_model else chosen.cost_model()
-    rules = list(chosen.rules())
+    rules = list(chosen.rules() if rules is None else rules)
     explored = saturate(model.roots, rules, **limits)
     extracted = extract(explored.egraph, costs, original=model.roots)
     told = account(model, chosen, rules, explored, extracted, costs)

@@ -51,12 +51,6 @@ def _leaves(term):
     return Model("", {}, {}, {"": term}).leaves()
 
 
-def maximum(length, window, stride, name="pool"):
-    """Maxima over windows along the steps of ``((H) (T))``."""
-    x = b.access(b.tensor("x", (3, length)), 1)
-    return model(**{name: b.compute("max", b.windows(x, (window,), (stride,)))})
-
-
 def test_a_dtype_that_the_unit_does_not_take() -> None:
     gemm(dtypes=["int8"])
     assert optimised(dense(2, 3, 4, "float64"), "my-gemm").left == {
@@ -98,25 +92,31 @@ def test_a_convolution_is_seen_as_the_matrices_that_it_is() -> None:
     assert optimised(conv, "my-gemm").left == {"conv": "my-gemm: K <= 16 fails for K = 27"}
 
 
-def test_the_length_of_a_pool() -> None:
-    def pool(length):
-        x = b.tensor("x", (length, 3))
-        rows = b.windows(b.transpose(b.access(x, 1), (1, 0)), (2,), (2,))
-        return model(pool=b.compute("mean", rows))
+def pool(length, window, function):
+    """A pool over windows side by side of three rows."""
+    rows = b.transpose(b.access(b.tensor("x", (length, 3)), 1), (1, 0))
+    return model(pool=b.compute(function, b.windows(rows, (window,), (window,))))
 
-    assert optimised(pool(8), "flexasr").left == {}
-    assert optimised(pool(7), "flexasr").left == {
-        "pool": "flex-meanpool: T % 2 == 0 fails for T = 7"
+
+def test_the_length_of_a_pool() -> None:
+    glenside.Accelerator(
+        "my-pairs",
+        operands={"x": "((H) (T))"},
+        computes="(compute sum (windows (2) (2) ?x))",
+        constraints=["T % 2 == 0"],
+    )
+    assert optimised(pool(8, 2, "sum"), "my-pairs").left == {}
+    assert optimised(pool(7, 2, "sum"), "my-pairs").left == {
+        "pool": "my-pairs: T % 2 == 0 fails for T = 7"
     }
 
 
 def test_windows_of_another_size() -> None:
-    assert optimised(maximum(9, 3, 3), "flexasr").left == {
-        "pool": "flex-maxpool: windows: shape must be 2, is 3; windows: stride must be 2, is 3"
-    }
-    assert optimised(maximum(9, 9, 9), "flexasr").left == {
-        "pool": "flex-maxpool: windows: shape must be 2, is 9; windows: stride must be 2, is 9"
-    }
+    for size in (3, 9):
+        assert optimised(pool(9, size, "mean"), "flexasr").left == {
+            "pool": f"flex-meanpool: windows: shape must be 2, is {size}; "
+            f"windows: stride must be 2, is {size}"
+        }
     row = b.access(b.tensor("x", (3, 9)), 1)
     assert optimised(model(most=b.compute("max", row)), "flexasr").left == {
         "most": "flex-maxpool: windows of 2 do not cover an item of 9 elements"

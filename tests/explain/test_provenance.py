@@ -12,7 +12,7 @@ from glenside.errors import GlensideError, InputError
 from glenside.explain import CallOrigin, Explanation, Left, RuleStep
 from glenside.language import Model, Term, topological_order
 from glenside.language import builders as b
-from glenside.rewrites import EGraph, FrozenEGraph
+from glenside.rewrites import EGraph, FrozenEGraph, tile_to
 from tests.explain.helpers import optimised
 from tests.models import small_network, two_outputs
 
@@ -174,3 +174,17 @@ def test_a_program_without_calls_says_so() -> None:
 def test_the_same_model_is_explained_alike_every_time() -> None:
     first, second = (optimised(small_network(), "flexasr").account.explain() for _ in range(2))
     assert first == second
+
+
+def test_layers_that_were_explored_once_for_all_are_explained_each() -> None:
+    x = b.tensor("x", (32, 32))
+    for layer in range(6):
+        w = b.access(b.tensor(f"w{layer}", (32, 32)), 1)
+        product = b.compute("dot", b.cart_prod(b.access(x, 1), w))
+        x = b.access(b.compute("tanh", b.access(product, 0)), 2)
+    run = optimised(x, "systolic-array:16x16", rules=tile_to(16, 16))
+    assert run.explored.explored is not None
+    calls = run.account.explain().calls
+    assert len(calls) == 6 * 4
+    assert all(call.complete and "systolic-tile(16,16)" in str(call) for call in calls)
+    assert run.account.exact == {}  # No product has the size of the array as it is.

@@ -5,11 +5,11 @@ import pytest
 import glenside.hw_targets.systolic_array  # noqa: F401  (registers the unit)
 from glenside.frontends import load_model
 from glenside.language import Term, builders, topological_order
-from glenside.rewrites import PRESENT, EGraph, Watched, first_seen, rule_named, saturate
+from glenside.rewrites import PRESENT, EGraph, RuleSet, Watched, first_seen, rule_named, saturate
 from glenside.rewrites.im2col import IM2COL
 from glenside.rewrites.layout import LAYOUT
 from glenside.rewrites.query import contains_all
-from glenside.rewrites.tensorize import systolic_rules
+from glenside.rewrites.tensorize import systolic, systolic_rules
 from tests.models import small_network
 
 RULES = [IM2COL, LAYOUT, systolic_rules(16, 16)]
@@ -72,6 +72,24 @@ def test_operands_may_be_terms_that_were_loaded() -> None:
     # What the rule made is the tensor itself, transposed twice.
     twice = [Watched(inner, (root,)), Watched(root, (0,))]
     assert first_seen([root], rules, explored.steps, twice) == [0, 0]
+
+
+def test_a_call_whatever_its_operands() -> None:
+    a, b = (builders.access(builders.tensor(n, (16, 16)), 1) for n in "ab")
+    root = builders.compute("dot", builders.cart_prod(a, b))
+    rules = [*RULES[:2], RuleSet("systolic", (systolic(16, 16),))]
+    explored = saturate([root], rules)
+    weights = builders.access(builders.transpose(builders.tensor("b", (16, 16)), (1, 0)), 0)
+    found, other = (
+        builders.call("systolic-array", size, builders.access(builders.tensor("a", (16, n)), 1), w)
+        for size, n, w in (
+            ((16, 16), 16, weights),
+            ((8, 4), 8, builders.access(builders.tensor("c", (8, 4)), 0)),
+        )
+    )
+    seen = first_seen([root], rules, explored.steps, [Watched(found, None), Watched(other, None)])
+    assert seen[0] is not None and explored.steps[seen[0]].rule.name == "systolic(16,16)"
+    assert seen[1] is None
 
 
 def test_it_ends_at_its_limit() -> None:

@@ -115,7 +115,7 @@ def lower_terms(
     progress: Progress | None = None,
 ) -> Lowered:
     """Likewise, but for any machine and not compiled yet."""
-    _check_sizes(outputs)
+    check_sizes(outputs)
     from glenside.hw_targets.codegen import kernels
     from glenside.hw_targets.codegen.partition import Fill, Kernel, partition
 
@@ -125,7 +125,7 @@ def lower_terms(
     steps: list[KernelCall | PythonCall] = []
     watched: dict[int, list[tuple[Term, Place]]] = {-1: []}
     for term in cut.inputs.values():
-        watched[-1].append((cut.origin.get(term, term), _place(cut.stored[term], term)))
+        watched[-1].append((cut.origin.get(term, term), place_of(cut.stored[term], term)))
     for done, step in enumerate(cut.steps):
         if progress:
             progress("lower", done, len(cut.steps))
@@ -138,20 +138,21 @@ def lower_terms(
                 steps.append(KernelCall(library.add(each.function), arguments))
             written = step.tail if isinstance(step, Kernel) and step.into is None else None
         else:
-            steps.append(_python_call(step.term, cut.stored))
+            steps.append(python_call(step.term, cut.stored))
             written = step.term
         if written is not None:
-            place = _place(cut.stored[written], written)
+            place = place_of(cut.stored[written], written)
             watched.setdefault(len(steps) - 1, []).append((cut.origin.get(written, written), place))
     plan = Plan(arena=0, steps=steps)
-    plan.inputs = {name: _place(cut.stored[term], term) for name, term in cut.inputs.items()}
+    plan.inputs = {name: place_of(cut.stored[term], term) for name, term in cut.inputs.items()}
     plan.input_types = {name: [list(t.outer), list(t.item), t.dtype] for name, t in inputs.items()}
-    plan.outputs = [_place(cut.stored[term], term) for term in cut.outputs]
-    parameters = _plan_memory(plan, cut)
+    plan.outputs = [place_of(cut.stored[term], term) for term in cut.outputs]
+    parameters = plan_memory(plan, cut)
     return Lowered(plan, library.functions, parameters, watched)
 
 
-def _check_sizes(outputs: Sequence[Term]) -> None:
+def check_sizes(outputs: Sequence[Term]) -> None:
+    """Refuses values that kernels cannot index; raises :class:`TargetError`."""
     products: set[Term] = set()  # Their dot is computed, they themselves are not.
     for term in topological_order(outputs):
         if term.op == "cart_prod" or (term.op == "reshape" and term.children[0] in products):
@@ -211,13 +212,15 @@ def _compile(functions: Sequence[Any], machine: schedule.Machine) -> tuple[Any, 
         return module, tvm.compile(module, target=target)
 
 
-def _place(stored: Any, term: Term) -> Place:
+def place_of(stored: Any, term: Term) -> Place:
+    """The place of a term, given where the partition stored it."""
     view: View = stored.view
     axes = [[list(atom) for atom in axis] for axis in view.axes]
     return Place(stored.buffer, stored.base + view.offset, axes, list(term.shape), term.dtype)
 
 
-def _python_call(term: Term, stored: Mapping[Term, Any]) -> PythonCall:
+def python_call(term: Term, stored: Mapping[Term, Any]) -> PythonCall:
+    """The step by which Python executes a call, a blocked product or a host operator."""
     module = None
     if term.op in ("call", "blocked"):
         unit = find_unit(term["unit"])
@@ -226,14 +229,14 @@ def _python_call(term: Term, stored: Mapping[Term, Any]) -> PythonCall:
         operator=term.op,
         attributes=term.attributes,
         types=[[list(c.outer), list(c.item), c.dtype] for c in term.children],
-        operands=[_place(stored[c], c) for c in term.children],
-        result=_place(stored[term], term),
+        operands=[place_of(stored[c], c) for c in term.children],
+        result=place_of(stored[term], term),
         module=module,
     )
 
 
-def _plan_memory(plan: Plan, cut: Any) -> dict[int, Array]:
-    """Gives every buffer its slot; returns the parameters' arrays by buffer.
+def plan_memory(plan: Plan, cut: Any, align: int = _ALIGN) -> dict[int, Array]:
+    """Gives every buffer its slot, ``align`` bytes apart; returns the parameters' arrays by buffer.
 
     Buffers whose lifetimes do not meet share memory. A lifetime runs from the first step that
     touches a buffer to the last one; inputs live from the start, outputs to the end.
@@ -275,7 +278,7 @@ def _plan_memory(plan: Plan, cut: Any) -> dict[int, Array]:
         if number in cut.arrays:
             continue
         size = slot.size * np.dtype(slot.dtype).itemsize
-        wanted.append((number, -(-size // _ALIGN) * _ALIGN, life.get(number, [-1, -1])))
+        wanted.append((number, -(-size // align) * align, life.get(number, [-1, -1])))
     plan.arena = _assign(plan, wanted)
     return parameters
 

@@ -80,24 +80,18 @@ class KernelBuilder:
 
     def build(self, kernel: Kernel, step: int) -> list[Launch]:
         """The launches that compute a kernel, the partition's step of that number, in order."""
-        self._step = step
+        self.at_step(step)
         if kernel.anchor is not None and kernel.product is not None:
             # Imported here, since a product's nest is built upon the plain one below.
             from glenside.hw_targets.codegen.products import ProductNest
 
             return ProductNest(self, kernel, kernel.anchor, kernel.product).launches()
         nest = Nest(self, kernel)
-        if kernel.anchor is None:
-            body = nest.elementwise()
-        else:
-            function = kernel.anchor["function"]
-            if function == "softmax":
-                body = nest.softmax(kernel.anchor)
-            elif function in ("argmax", "argmin"):
-                body = nest.arg_extreme(kernel.anchor)
-            else:
-                body = nest.reduction(kernel.anchor)
-        return [nest.finish(body)]
+        return [nest.finish(nest.body())]
+
+    def at_step(self, step: int) -> None:
+        """From now on, values are read where they lie before the step of that number."""
+        self._step = step
 
     def fill(self, fill: Fill) -> Launch:
         """Writes the margins of a buffer."""
@@ -199,6 +193,18 @@ class Nest:
             self.arguments.append(Argument(stored.buffer, stored.base, stored.extent))
         return self._buffers[term]
 
+    def body(self) -> Stmt:
+        """The loops that compute the kernel."""
+        anchor = self.kernel.anchor
+        if anchor is None:
+            return self.elementwise()
+        match anchor["function"]:
+            case "softmax":
+                return self.softmax(anchor)
+            case "argmax" | "argmin":
+                return self.arg_extreme(anchor)
+        return self.reduction(anchor)
+
     def finish(self, body: Stmt) -> Launch:
         """The function with this body; the result is its last parameter."""
         arguments = [
@@ -290,6 +296,10 @@ class Nest:
         self._given = value
 
     # --- plain loops --------------------------------------------------------------------------
+
+    def rows(self, extents: Sequence[int], body: Callable[[Index], Stmt], work: int) -> Stmt:
+        """Loops over the leading axes of the space."""
+        return nested(extents, body, parallel=schedule.is_parallel(work))
 
     def _axes(self) -> tuple[list[int], int | None]:
         """The space's axes of length above 1, outermost first, and the one vectors run along."""
@@ -494,7 +504,7 @@ class Nest:
                 ]
             )
 
-        return nested(extents, row, parallel=schedule.is_parallel(8 * anchor.type.size))
+        return self.rows(extents, row, 8 * anchor.type.size)
 
     def arg_extreme(self, anchor: Term) -> Stmt:
         """Position of the first extreme element; a NaN counts as extreme."""
@@ -543,9 +553,4 @@ class Nest:
                 ]
             )
 
-        def finished(index: Index) -> Stmt:
-            return one(index)
-
-        return nested(
-            list(self.space), finished, parallel=schedule.is_parallel(anchor.type.size * length)
-        )
+        return self.rows(list(self.space), one, anchor.type.size * length)

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import InputError, TargetError
+from glenside.hw_targets.target import Runnable
 from glenside.language.operators import OPERATORS
 from glenside.language.shape import AccessType
 
@@ -29,7 +30,7 @@ Array = np.ndarray[Any, Any]
 
 PLAN, PARAMETERS, LIBRARY = "plan.json", "parameters.bin", "kernels-{}.so"
 _ALIGN = 64
-_VERSION = 2
+_VERSION = 3
 
 
 @dataclass
@@ -64,6 +65,15 @@ class KernelCall:
 
 
 @dataclass
+class Entry:
+    """A device's kernel: groups and threads along x, y, z, bytes of local memory to ask for."""
+
+    grid: list[int]
+    block: list[int]
+    local_bytes: int = 0
+
+
+@dataclass
 class PythonCall:
     """One operator that Python executes, by the language's own definition."""
 
@@ -89,6 +99,9 @@ class Plan:
     threads: int = 1
     library: str | None = None
     """Hash of the library's file when saved, also in its name; None without kernels."""
+    device: str | None = None
+    """``opencl`` or ``cuda``, whose kernels are listed below; None: the processor."""
+    kernels: dict[str, Entry] = field(default_factory=dict)
 
     def to_json(self) -> str:
         data = {"version": _VERSION, **asdict(self)}
@@ -116,6 +129,8 @@ class Plan:
             outputs=[Place(**each) for each in data["outputs"]],
             threads=data["threads"],
             library=data["library"],
+            device=data["device"],
+            kernels={name: Entry(**each) for name, each in data["kernels"].items()},
         )
 
 
@@ -172,21 +187,13 @@ class Executable:
         return self._python_action(step)
 
     def _python_action(self, step: PythonCall) -> Callable[[], object]:
-        operator = OPERATORS[step.operator]
-        if step.module is not None:
-            try:
-                importlib.import_module(step.module)
-            except ImportError as problem:
-                raise TargetError(f"the program's accelerator needs a module: {problem}") from None
-        attributes = {name: _tuples(value) for name, value in step.attributes.items()}
-        types = tuple(AccessType(tuple(o), tuple(i), d) for o, i, d in step.types)
+        evaluate = python_function(step)
         operands = [(self._window(place), tuple(place.shape)) for place in step.operands]
         result = self._window(step.result)
 
         def run() -> None:
-            arrays = [np.ascontiguousarray(view.reshape(shape)) for view, shape in operands]
-            value = operator.evaluate(arrays, types, attributes)
-            result[...] = np.asarray(value).reshape(result.shape)
+            value = evaluate([view.reshape(shape) for view, shape in operands])
+            result[...] = value.reshape(result.shape)
 
         return run
 
@@ -239,15 +246,7 @@ class Executable:
         target.mkdir(parents=True, exist_ok=True)
         for old in (target / PLAN, target / PARAMETERS, *target.glob(LIBRARY.format("*"))):
             old.unlink(missing_ok=True)
-        with open(target / PARAMETERS, "wb") as file:
-            for number, slot in enumerate(self.plan.slots):
-                if slot.offset is None and slot.fill is None:
-                    file.write(b"\0" * (-file.tell() % _ALIGN))
-                    slot.parameter = file.tell()
-                    file.write(
-                        memoryview(np.ascontiguousarray(self._arrays[number]).view(np.uint8))
-                    )
-            file.write(b"\0" * _ALIGN)
+        write_parameters(self.plan, self._parameters, target)
         plan = replace(self.plan, library=self._save_library(target))
         (target / PLAN).write_text(plan.to_json())
 
@@ -265,17 +264,43 @@ class Executable:
         return found
 
 
-def load(directory: str | Path) -> Executable:
-    """A saved program, ready to run.
+def python_function(step: PythonCall) -> Callable[[Sequence[Array]], Array]:
+    """What a step in Python computes: its result for its operands.
 
-    :raises InputError: there is none.
-    :raises TargetError: another version wrote it, or the TVM runtime or a module is missing.
-    :raises Exception: of any other kind: the files are damaged.
+    :raises TargetError: a module that the step's accelerator needs is missing.
     """
-    source = Path(directory).resolve()
-    if not (source / PLAN).is_file():
-        raise InputError(f"{source} holds no saved program ({PLAN} is missing)")
-    plan = Plan.from_json((source / PLAN).read_text())
+    operator = OPERATORS[step.operator]
+    if step.module is not None:
+        try:
+            importlib.import_module(step.module)
+        except ImportError as problem:
+            raise TargetError(f"the program's accelerator needs a module: {problem}") from None
+    attributes = {name: _tuples(value) for name, value in step.attributes.items()}
+    types = tuple(AccessType(tuple(o), tuple(i), d) for o, i, d in step.types)
+
+    def evaluate(operands: Sequence[Array]) -> Array:
+        arrays = [np.ascontiguousarray(each) for each in operands]
+        return np.asarray(operator.evaluate(arrays, types, attributes))
+
+    return evaluate
+
+
+def write_parameters(plan: Plan, parameters: Mapping[int, Array], target: Path) -> None:
+    """Writes the parameters' file and notes in the plan where each slot's array lies in it."""
+    with open(target / PARAMETERS, "wb") as file:
+        for number, slot in enumerate(plan.slots):
+            if slot.offset is None and slot.fill is None:
+                file.write(b"\0" * (-file.tell() % _ALIGN))
+                slot.parameter = file.tell()
+                file.write(memoryview(np.ascontiguousarray(parameters[number]).view(np.uint8)))
+        file.write(b"\0" * _ALIGN)
+
+
+def read_parameters(plan: Plan, source: Path) -> dict[int, Array]:
+    """The parameters' arrays by slot, mapped from the file.
+
+    :raises ValueError: the file is of another size than the plan says.
+    """
     # Copy on write: the file stays as it is whatever a kernel does.
     raw = np.memmap(source / PARAMETERS, np.uint8, "c")
     parameters, end = {}, 0
@@ -285,7 +310,25 @@ def load(directory: str | Path) -> Executable:
             parameters[number] = raw[slot.parameter : end]
     if raw.size != end + _ALIGN:
         raise ValueError(f"{PARAMETERS} has {raw.size} bytes instead of {end + _ALIGN}")
-    parameters = {n: array.view(plan.slots[n].dtype) for n, array in parameters.items()}
+    return {n: array.view(plan.slots[n].dtype) for n, array in parameters.items()}
+
+
+def load(directory: str | Path) -> Runnable:
+    """A saved program, ready to run, on the processor or on the device it was compiled for.
+
+    :raises InputError: there is none.
+    :raises TargetError: another version wrote it, or the TVM runtime or a module is missing.
+    :raises Exception: of any other kind: the files are damaged.
+    """
+    source = Path(directory).resolve()
+    if not (source / PLAN).is_file():
+        raise InputError(f"{source} holds no saved program ({PLAN} is missing)")
+    plan = Plan.from_json((source / PLAN).read_text())
+    parameters = read_parameters(plan, source)
+    if plan.device is not None:
+        from glenside.hw_targets.codegen.device.executable import load_device_program
+
+        return load_device_program(plan, parameters, source)
     library: Any = {}
     if plan.library is not None:
         path = source / LIBRARY.format(plan.library)

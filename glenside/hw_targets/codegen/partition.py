@@ -117,10 +117,18 @@ class Partition:
 
 
 def partition(
-    outputs: Sequence[Term], inputs: Mapping[str, AccessType], params: Mapping[str, Array]
+    outputs: Sequence[Term],
+    inputs: Mapping[str, AccessType],
+    params: Mapping[str, Array],
+    plain: bool = False,
 ) -> Partition:
-    """Cuts the program with these outputs; raises :class:`InputError` for an unknown tensor."""
-    return _Partitioner(outputs, inputs, params).run()
+    """Cuts the program with these outputs; raises :class:`InputError` for an unknown tensor.
+
+    With ``plain`` every value lies row-major, without margins, addressed from the start of its
+    buffer, and no operand of a product is copied to become a view: for devices whose kernels guard
+    and stage what they read themselves, and whose buffers cannot be entered anywhere.
+    """
+    return _Partitioner(outputs, inputs, params, plain).run()
 
 
 class _Partitioner:
@@ -129,8 +137,10 @@ class _Partitioner:
         outputs: Sequence[Term],
         inputs: Mapping[str, AccessType],
         params: Mapping[str, Array],
+        plain: bool,
     ) -> None:
         self.result = Partition()
+        self.plain = plain
         renamed = map_terms(outputs, canonical)
         for old, new in renamed.items():
             self.result.origin.setdefault(new, old)
@@ -152,7 +162,8 @@ class _Partitioner:
         self._mark()
         self._pull()
         self._place_parts()
-        self._find_margins()
+        if not self.plain:
+            self._find_margins()
         self._lay_out()
         self.result.outputs = self.outputs
         return self.result
@@ -442,12 +453,13 @@ class _Partitioner:
             self._store(term, list(range(term.type.rank)))
             for part, at in self.copies.get(term, []):
                 into = slice_of(result.stored[term], term["axis"], at, part.shape)
+                into = self._based(into)
                 result.steps.append(Kernel(part, None, row_major(part.shape), into=into))
             return
         anchor, over = self.pulled.get(term, (None, row_major(term.shape)))
         if anchor is None and _is_reduction(term):
             anchor = term
-        product = self._as_product(anchor) if anchor is not None else None
+        product = None if anchor is None or self.plain else self._as_product(anchor)
         order = self._physical_order(term, anchor, product)
         space = anchor.shape if anchor is not None else term.shape
         self._store(term, order, over, space)
@@ -588,8 +600,15 @@ class _Partitioner:
             self._put(term, Stored(base.buffer, base.base, view))
         return term
 
+    def _based(self, stored: Stored) -> Stored:
+        """The same place, for a plain partition said from the start of its buffer."""
+        if not self.plain or not stored.base:
+            return stored
+        view = stored.view.with_axes(stored.view.axes, stored.view.margins, stored.base)
+        return Stored(stored.buffer, 0, view)
+
     def _put(self, term: Term, stored: Stored) -> None:
-        self.result.stored[term] = stored
+        self.result.stored[term] = self._based(stored)
         self.result.since[term] = len(self.result.steps)
 
     def _store_constant(self, term: Term) -> None:
@@ -626,7 +645,10 @@ class _Partitioner:
             self._put(term, Stored(into.buffer, into.base, view))
             return
         fill, wanted = self.room.get(term, (0, {}))
-        view = arrange(term.shape, over, space, order, wanted, fill)
+        if self.plain:
+            view = row_major(term.shape)
+        else:
+            view = arrange(term.shape, over, space, order, wanted, fill)
         number = self._buffer(occupied(view), term.dtype)
         self._put(term, Stored(number, 0, view))
         if any(view.margins):

@@ -1,0 +1,399 @@
+"""Convolutions on a GPU beside cuDNN, TVM's dlight and im2col + GEMM, layer by layer.
+
+In halves, since compiling needs TVM and measuring needs the GPU::
+
+    python benchmarks/gpu_conv.py build DIR --dtypes float32 --candidates 16
+    python benchmarks/gpu_conv.py measure DIR --json FILE      (CuPy and PyTorch, no TVM)
+    python benchmarks/gpu_conv.py record FILE                  (into the tuning file that ships)
+
+``predicted`` is the mapping that the model likes best, ``tuned`` the one in the tuning files, both
+as whole programs held against float64; ``best`` is the fastest of the candidates, timed on random
+data. Every time is that of CUDA graphs (in OpenCL: of a full queue, by the host's clock) over
+several inputs at addresses of their own, a median; cuDNN runs in benchmark mode, in the better of
+NCHW and NHWC. The ceiling is the larger of the
+arithmetic's and the memory's time at the profile's rates. Extra memory is what a program holds
+beside operands and result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from statistics import geometric_mean, median
+from typing import Any
+
+import numpy as np
+from _conv_layers import LAYERS, Layer, direct, dlight, im2col
+from _table import show
+from gpu_models import pack, unpacked
+
+SEEDS = (11, 12, 13)
+INSIDE = 21
+"""Runs in one graph, a multiple of the input sets."""
+
+
+def label(layer: Layer, batch: int, dtype: str) -> str:
+    return f"{layer.name}-b{batch}-{dtype}"
+
+
+# --- build ----------------------------------------------------------------------------------------
+
+
+def build(options: Any) -> None:
+    from glenside.hw_targets import find_target
+    from glenside.hw_targets.codegen.tuning import chooser, key_of
+
+    target: Any = find_target(options.target)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    if (options.folder / "packed.tar.xz").exists():
+        raise SystemExit(f"{options.folder} is packed already: choose another folder")
+    choose = chooser(target.limits)
+    for layer in LAYERS:
+        if options.layers and layer.name not in options.layers:
+            continue
+        for batch in options.batches:
+            for dtype in options.dtypes:
+                name = label(layer, batch, dtype)
+                _, filters = layer.arrays(batch, 0, dtype)
+                term = direct(layer, batch, dtype)
+                space = _candidates(target, term, filters, options, name)
+                _program(target, [term], {"w": filters}, options.folder / f"{name}-predicted")
+                if choose(space, target.limits) is not None:
+                    folder = options.folder / f"{name}-tuned"
+                    _program(target, [term], {"w": filters}, folder, choose)
+                peers = options.peers and target.dialect == "cuda"
+                if dtype == "float32" and layer.groups == 1 and peers:
+                    matrix, product = im2col(layer, batch, dtype)
+                    flat = {"w": filters.reshape(layer.k, -1)}
+                    _program(target, [matrix], {}, options.folder / f"{name}-matrix")
+                    _program(target, [product], flat, options.folder / f"{name}-gemm", choose)
+                    if batch == 1:
+                        _dlight(target, layer, options.folder, name)
+                print(f"{name}: space {key_of(space.key())}", flush=True)
+    if options.pack:
+        pack(options.folder)
+
+
+def _program(target: Any, outputs: Any, params: Any, folder: Path, choose: Any = None) -> None:
+    from glenside.hw_targets.codegen.device.compile import compile_for_device
+    from glenside.language import topological_order
+
+    types = {
+        t["name"]: t.type
+        for t in topological_order(outputs)
+        if t.op == "tensor" and t["name"] not in params
+    }
+    compile_for_device(
+        outputs,
+        types,
+        params,
+        target.limits,
+        target.dialect,
+        choose=choose or (lambda space, limits: None),
+        build=target.builder(),
+    ).save(folder)
+
+
+def _candidates(target: Any, term: Any, filters: Any, options: Any, name: str) -> Any:
+    """Saves the mappings to be measured; returns the product's space."""
+    from glenside.hw_targets.codegen.device.trials import make_trials
+    from glenside.hw_targets.codegen.gpu.interface import make_builder
+    from glenside.hw_targets.codegen.gpu.products import space_of
+    from glenside.hw_targets.codegen.mapping import best_mappings
+    from glenside.hw_targets.codegen.partition import Kernel, partition
+    from glenside.language import topological_order
+
+    (x,) = (t for t in topological_order([term]) if t.op == "tensor" and t["name"] == "x")
+    cut = partition([term], {"x": x.type}, {"w": filters}, plain=True)
+    builder = make_builder(cut)
+    for number, step in enumerate(cut.steps):
+        builder.at_step(number)
+        space = space_of(builder, step, target.limits) if isinstance(step, Kernel) else None
+        if space is None:
+            continue
+        if options.candidates:
+            mappings = best_mappings(space, target.limits, options.candidates)
+            make_trials(
+                cut,
+                number,
+                space.key(),
+                target.limits,
+                target.dialect,
+                mappings,
+                target.builder(),
+                reference=False,
+            ).save(options.folder, f"{name}-trials")
+        return space
+    raise SystemExit(f"{name}: the layer has no product")
+
+
+def _dlight(target: Any, layer: Layer, folder: Path, name: str) -> None:
+    from glenside.hw_targets.codegen.device.trials import Trial, Trials
+    from glenside.hw_targets.codegen.launch import Entry
+
+    sizes = {
+        "x": (0, layer.c * layer.h**2),
+        "w": (1, layer.k * layer.c * layer.r**2),
+        "y": (2, layer.k * layer.out() ** 2),
+    }
+    for rule in ("Matmul", "Fallback"):
+        text, made = dlight(layer, rule, f"dlight_{rule}")
+        trial = Trial({"rule": rule}, [])
+        entries = {}
+        for launch in made["launches"]:
+            entries[launch["kernel"]] = Entry(
+                launch["grid"], launch["block"], launch["local_bytes"]
+            )
+            numbers = [sizes[argument][0] for argument in launch["arguments"]]
+            trial.launches.append((launch["kernel"], numbers))
+        buffers = {number: ("float32", size) for number, size in sizes.values()}
+        code = target.builder()(text)
+        Trials("", code, entries, buffers, 2, [trial]).save(folder, f"{name}-dlight-{rule}")
+
+
+# --- measure --------------------------------------------------------------------------------------
+
+
+def measure(options: Any) -> None:
+    from glenside.hw_targets.codegen.device.executable import open_device
+    from glenside.hw_targets.codegen.device.limits import cuda_limits, opencl_limits
+
+    folder = unpacked(options)
+    opencl = any(folder.glob("*-predicted/*.cl"))
+    device = open_device("opencl" if opencl else "cuda")
+    limits = opencl_limits() if opencl else cuda_limits()
+    layers = {layer.name: layer for layer in LAYERS}
+    rows, best = [], {}
+    for path in sorted(folder.glob("*-predicted")):
+        name = path.name.removesuffix("-predicted")
+        layer_name, batch_text, dtype = name.split("-")
+        layer, batch = layers[layer_name], int(batch_text[1:])
+        row: dict[str, Any] = {"layer": name}
+        row |= _ours(folder, layer, batch, dtype, name, options.repeat)
+        if (folder / f"{name}-trials.json").is_file():
+            found = _trials(folder, f"{name}-trials", device, options.repeat)
+            row["best us"], best[name] = found["seconds"] * 1e6, found
+        row["cuDNN us"], row["layout"] = cudnn(layer, batch, dtype, options.repeat)
+        for rule in ("Matmul", "Fallback"):
+            if (folder / f"{name}-dlight-{rule}.json").is_file():
+                found = _trials(folder, f"{name}-dlight-{rule}", device, options.repeat)
+                row[f"dlight {rule} us"] = found["seconds"] * 1e6
+        if (folder / f"{name}-gemm").is_dir():
+            row |= _im2col(folder, layer, batch, dtype, name, options.repeat)
+        peaks = limits.tensor_peak if dtype == "float16" else limits.peak
+        itemsize = np.dtype(dtype).itemsize
+        floor = max(
+            layer.operations(batch) / peaks[dtype],
+            layer.bytes(batch, itemsize) / limits.bandwidth,
+        )
+        ours = min(row[key] for key in ("predicted us", "tuned us", "best us") if key in row)
+        row["of ceiling"] = floor * 1e6 / ours
+        row["cuDNN / predicted"] = row["cuDNN us"] / row["predicted us"]
+        row["cuDNN / best"] = row["cuDNN us"] / ours
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    show("GPU convolutions", [{k: row.get(k, "") for k in keys} for row in rows])
+    for dtype in dict.fromkeys(row["layer"].rsplit("-", 1)[1] for row in rows):
+        _means(dtype, [row for row in rows if row["layer"].endswith(dtype)])
+    if options.json:
+        record = {"device": device.name, "limits": limits.name, "rows": rows, "best": best}
+        options.json.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def _means(dtype: str, rows: list[dict[str, Any]]) -> None:
+    print(f"{dtype}: geometric means over {len(rows)} layers")
+    for what, over, under in (
+        ("cuDNN / predicted", "cuDNN us", "predicted us"),
+        ("cuDNN / tuned", "cuDNN us", "tuned us"),
+        ("cuDNN / best candidate", "cuDNN us", "best us"),
+        ("dlight's better rule / predicted", "dlight us", "predicted us"),
+        ("dlight's fallback / predicted", "dlight Fallback us", "predicted us"),
+        ("im2col + GEMM / predicted, time", "im2col us", "predicted us"),
+        ("im2col + GEMM / predicted, extra memory", "im2col extra MB", "extra MB"),
+    ):
+        for row in rows:
+            if "dlight Matmul us" in row:
+                row["dlight us"] = min(row["dlight Matmul us"], row["dlight Fallback us"])
+        ratios = [r[over] / r[under] for r in rows if r.get(over) and r.get(under)]
+        if ratios:
+            least = min(ratios)
+            print(
+                f"  {what}: {geometric_mean(ratios):.2f}, least {least:.2f}, {len(ratios)} layers"
+            )
+
+
+def _ours(
+    folder: Path, layer: Layer, batch: int, dtype: str, name: str, repeat: int
+) -> dict[str, Any]:
+    from glenside.hw_targets.codegen.launch import load
+
+    row: dict[str, Any] = {}
+    for kind in ("predicted", "tuned"):
+        if not (folder / f"{name}-{kind}").is_dir():
+            continue
+        program: Any = load(folder / f"{name}-{kind}")
+        worst = 0.0
+        for seed in SEEDS[:1]:
+            images, filters = layer.arrays(batch, seed, dtype)
+            (got,) = program.run({"x": images})
+            right = reference(layer, images, filters)
+            difference = np.linalg.norm((got - right).ravel())
+            error = float(difference / np.linalg.norm(right.ravel()))
+            worst = max(worst, error if np.isfinite(error) else np.inf)
+        sets = [{"x": layer.arrays(batch, seed, dtype)[0]} for seed in SEEDS]
+        row[f"{kind} us"] = median(program.run_seconds(sets, repeat, INSIDE)) * 1e6
+        row[f"{kind} error"] = worst
+        row["extra MB"] = _extra(program)
+    return row
+
+
+def _extra(program: Any) -> float:
+    """Megabytes of the arena beyond inputs and outputs."""
+    plan = program.plan
+    own = {place.buffer for place in [*plan.inputs.values(), *plan.outputs]}
+    sizes = [np.dtype(plan.slots[k].dtype).itemsize * plan.slots[k].size for k in own]
+    return max(plan.arena - sum(sizes), 0) / 1e6
+
+
+def _im2col(
+    folder: Path, layer: Layer, batch: int, dtype: str, name: str, repeat: int
+) -> dict[str, Any]:
+    from glenside.hw_targets.codegen.launch import load
+
+    first: Any = load(folder / f"{name}-matrix")
+    second: Any = load(folder / f"{name}-gemm")
+    images, filters = layer.arrays(batch, SEEDS[0], dtype)
+    (matrix,) = first.run({"x": images})
+    (product,) = second.run({"m": matrix})
+    right = reference(layer, images, filters)
+    shape = (layer.k, batch, layer.out(), layer.out())
+    got = product.reshape(shape).transpose(1, 0, 2, 3)
+    error = float(np.linalg.norm((got - right).ravel()) / np.linalg.norm(right.ravel()))
+    times = [
+        median(first.run_seconds([{"x": images}], repeat, INSIDE)),
+        median(second.run_seconds([{"m": matrix}], repeat, INSIDE)),
+    ]
+    return {
+        "im2col us": sum(times) * 1e6,
+        "im2col error": error,
+        "im2col extra MB": matrix.nbytes / 1e6 + _extra(second),
+    }
+
+
+def _trials(folder: Path, name: str, device: Any, repeat: int) -> dict[str, Any]:
+    """The fastest way of a set, with all times in the order of the prediction."""
+    from glenside.hw_targets.codegen.device.trials import Trials
+    from glenside.hw_targets.codegen.device.trials import measure as measure_trials
+
+    trials = Trials.load(folder, name)
+    times = measure_trials(trials, device, repeat)
+    known = [(seconds, k) for k, seconds in enumerate(times) if seconds is not None]
+    seconds, number = min(known)
+    return {
+        "space": trials.space,
+        "mapping": trials.trials[number].mapping,
+        "seconds": seconds,
+        "place": number,
+        "times": times,
+    }
+
+
+def reference(layer: Layer, images: np.ndarray, filters: np.ndarray) -> np.ndarray:
+    """The convolution in float64."""
+    import torch
+
+    x, w = (torch.from_numpy(a.astype("float64")).cuda() for a in (images, filters))
+    y = torch.nn.functional.conv2d(x, w, None, layer.stride, layer.pad, 1, layer.groups)
+    return np.asarray(y.cpu().numpy())
+
+
+def cudnn(layer: Layer, batch: int, dtype: str, repeat: int) -> tuple[float, str]:
+    """Microseconds of cuDNN's convolution in the better layout."""
+    import torch
+
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    found = []
+    forms = {"NCHW": torch.contiguous_format, "NHWC": torch.channels_last}
+    for layout, form in forms.items():
+        sets = []
+        for seed in SEEDS:
+            pair = layer.arrays(batch, seed, dtype)
+            sets.append([torch.from_numpy(a).cuda().to(memory_format=form) for a in pair])
+
+        def convolve(x: Any, w: Any) -> Any:
+            return torch.nn.functional.conv2d(x, w, None, layer.stride, layer.pad, 1, layer.groups)
+
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            for x, w in sets:
+                convolve(x, w)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for k in range(INSIDE):
+                convolve(*sets[k % len(sets)])
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        times = []
+        for _ in range(repeat + 2):
+            start.record()
+            graph.replay()
+            end.record()
+            torch.cuda.synchronize()
+            times.append(start.elapsed_time(end) * 1e3 / INSIDE)
+        found.append((median(times[2:]), layout))
+    return min(found)
+
+
+# --- record ---------------------------------------------------------------------------------------
+
+
+def record(options: Any) -> None:
+    from glenside.hw_targets.codegen import tuning
+
+    measured = json.loads(options.results.read_text())
+    entries = {
+        tuning.key_of(each["space"]): tuning.Tuned(
+            each["space"], each["mapping"], each["seconds"], len(each["times"])
+        )
+        for each in measured["best"].values()
+    }
+    path = options.file or tuning.SHIPPED / "h200.json"
+    tuning.record(path, measured["limits"], entries)
+    path.with_name(path.name + ".lock").unlink(missing_ok=True)
+    print(f"{len(entries)} mappings of {measured['limits']} to {path}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    verbs = parser.add_subparsers(dest="verb")
+    first = verbs.add_parser("build")
+    first.add_argument("folder", type=Path)
+    first.add_argument("--layers", nargs="*", help="names (default: all)")
+    first.add_argument("--dtypes", nargs="*", default=["float32"])
+    first.add_argument("--batches", nargs="*", type=int, default=[1])
+    first.add_argument("--candidates", type=int, default=16, help="mappings to measure")
+    first.add_argument("--target", default="cuda:sm_90")
+    first.add_argument("--no-peers", dest="peers", action="store_false", help="no dlight, im2col")
+    first.add_argument("--pack", action="store_true", help="into one compressed file")
+    second = verbs.add_parser("measure")
+    second.add_argument("folder", type=Path)
+    second.add_argument("--json", type=Path, help="where the figures go")
+    second.add_argument("--repeat", type=int, default=7)
+    second.add_argument("--unpack", default="/tmp/glenside-convolutions")
+    third = verbs.add_parser("record")
+    third.add_argument("results", type=Path)
+    third.add_argument("--file", type=Path, help="the tuning file (default: the one that ships)")
+    options = parser.parse_args()
+    if options.verb is None:
+        print("built on one machine, measured on one with a GPU: see --help")
+        return
+    {"build": build, "measure": measure, "record": record}[options.verb](options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""CUDA devices as targets: compiled by nvcc, with or without a GPU, and run through CuPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from glenside.errors import TargetError
+from glenside.hw_targets.gpu import GpuTarget
+from glenside.hw_targets.target import register_target
+
+if TYPE_CHECKING:
+    from glenside.hw_targets.codegen.device.device import Code
+    from glenside.hw_targets.codegen.gpu.interface import DeviceLimits, Dialect
+
+
+class CudaTarget(GpuTarget):
+    """The machine's GPU, or an architecture to compile for."""
+
+    dialect: Dialect = "cuda"
+
+    def read_limits(self) -> DeviceLimits:
+        """From the driver."""
+        from glenside.hw_targets.codegen.device.limits import cuda_limits
+
+        try:
+            return cuda_limits()
+        except TargetError as problem:
+            raise TargetError(
+                f"{problem}; to compile for a GPU elsewhere, name its architecture, as cuda:sm_90"
+            ) from problem
+
+    def builder(self) -> Callable[[str], Code]:
+        """nvcc where it is installed; else the source is left to the GPU's machine (NVRTC)."""
+        from glenside.hw_targets.codegen.device.device import Code
+        from glenside.hw_targets.codegen.device.nvcc import compile_cubin, find_nvcc
+
+        architecture = self.limits.architecture
+
+        def build(source: str) -> Code:
+            if find_nvcc() is None:
+                return Code(source)
+            return Code(source, compile_cubin(source, architecture), architecture)
+
+        return build
+
+
+register_target(
+    "cuda",
+    CudaTarget,
+    "an NVIDIA GPU, through nvcc and CuPy; cuda:sm_90 compiles for an architecture",
+)

@@ -1,0 +1,96 @@
+"""What the OpenCL and CUDA targets share: rules, cost model, compilation by one device's limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glenside.hw_targets.target import Executable, Progress
+from glenside.language import AccessType, Term
+
+if TYPE_CHECKING:
+    from glenside.extraction.cost import CostModel
+    from glenside.hw_targets.codegen.device.device import Code
+    from glenside.hw_targets.codegen.gpu.interface import DeviceLimits, Dialect
+    from glenside.rewrites.ruleset import RuleSet
+
+Array = np.ndarray[Any, Any]
+
+
+class GpuTarget:
+    """A device, the machine's own or one known by its profile."""
+
+    dialect: Dialect
+
+    def __init__(self, option: str = "") -> None:
+        """The machine's device, or with ``option`` the profile of that name."""
+        self.option = option
+        self._limits: DeviceLimits | None = None
+        if option:
+            from glenside.hw_targets.codegen.device.limits import named_limits
+
+            self._limits = named_limits(self.dialect, option)
+
+    @property
+    def name(self) -> str:
+        """``opencl``, ``cuda:sm_90`` and the like."""
+        return f"{self.dialect}:{self.option}" if self.option else self.dialect
+
+    @property
+    def limits(self) -> DeviceLimits:
+        """What the device allows.
+
+        :raises TargetError: no profile was named and there is no device.
+        """
+        if self._limits is None:
+            self._limits = self.read_limits()
+        return self._limits
+
+    def read_limits(self) -> DeviceLimits:
+        """From the machine's device."""
+        raise NotImplementedError
+
+    def builder(self) -> Callable[[str], Code] | None:
+        """What makes machine code of a source text; None: the device does when it runs."""
+        return None
+
+    def rules(self) -> Sequence[RuleSet]:
+        """The layout simplifications: how a product is computed is its kernel's mapping."""
+        from glenside.rewrites.layout import LAYOUT
+
+        return [LAYOUT]
+
+    def cost_model(self) -> CostModel:
+        """Time by the roofline model."""
+        from glenside.extraction.cost import Roofline
+
+        limits = self.limits
+        return Roofline(
+            peak_flops=limits.peak["float32"],
+            bandwidth=limits.bandwidth,
+            launch_seconds=limits.launch_seconds,
+        )
+
+    def compile(
+        self,
+        outputs: Sequence[Term],
+        inputs: Mapping[str, AccessType],
+        params: Mapping[str, Array],
+        progress: Progress | None = None,
+    ) -> Executable:
+        """Compiles for the device, with the mappings of its tuning file where it has some."""
+        from glenside.hw_targets.codegen.device.compile import compile_for_device
+        from glenside.hw_targets.codegen.tuning import chooser
+
+        return compile_for_device(
+            outputs,
+            inputs,
+            params,
+            self.limits,
+            self.dialect,
+            choose=chooser(self.limits),
+            build=self.builder(),
+            progress=progress,
+        )

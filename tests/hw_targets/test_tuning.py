@@ -1,0 +1,142 @@
+"""Tuning files: merging, concurrent writers, what is refused; and tuning itself, on PoCL."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+
+import numpy as np
+import pytest
+
+import glenside
+from glenside.errors import TargetError
+from glenside.hw_targets.codegen import tuning
+from glenside.hw_targets.codegen.gpu.devices import device_profile
+from glenside.hw_targets.codegen.tuning import Tuned
+
+
+def entry(seconds: float, space: str = "m4 n4 k4") -> Tuned:
+    return Tuned(space, {"threads": [1]}, seconds, 3)
+
+
+def test_the_faster_of_two_stays(tmp_path):
+    path = tmp_path / "deep" / "tuning.json"
+    assert tuning.read(path, "a") == {}
+    tuning.record(path, "a", {"x": entry(2.0), "y": entry(1.0)})
+    tuning.record(path, "a", {"x": entry(1.0), "y": entry(2.0)})
+    tuning.record(path, "b", {"x": entry(9.0)})
+    assert tuning.read(path, "a") == {"x": entry(1.0), "y": entry(1.0)}
+    assert tuning.read(path, "b") == {"x": entry(9.0)}
+    assert json.loads(path.read_text())["format"] == tuning.FORMAT
+
+
+def _write(path, worker):
+    for k in range(20):
+        tuning.record(path, "device", {f"{worker}-{k}": entry(1.0), "all": entry(1.0 + worker)})
+
+
+def test_concurrent_writers_lose_nothing(tmp_path):
+    path = tmp_path / "tuning.json"
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=_write, args=(path, n)) for n in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    found = tuning.read(path, "device")
+    assert len(found) == 4 * 20 + 1 and found["all"].seconds == 1.0
+    assert {file.name for file in tmp_path.iterdir()} == {"tuning.json", "tuning.json.lock"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "is no tuning file"),
+        ('{"format": 99, "devices": {}}', "has format 99"),
+        ('{"format": 1, "devices": {"a": {"x": {"seconds": 1}}}}', "is no tuning file"),
+        ("[]", "is no tuning file"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path, text, said):
+    path = tmp_path / "tuning.json"
+    path.write_text(text)
+    with pytest.raises(TargetError, match=said) as caught:
+        tuning.read(path, "a")
+    assert str(path) in str(caught.value)
+    with pytest.raises(TargetError, match=said):
+        tuning.record(path, "a", {"x": entry(1.0)})
+    assert path.read_text() == text
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TargetError, match="cannot write the tuning file"):
+        tuning.record(tmp_path / "file" / "tuning.json", "a", {"x": entry(1.0)})
+
+
+def test_the_files_that_ship_can_be_read():
+    for path in tuning.SHIPPED.glob("*.json"):
+        devices = json.loads(path.read_text())["devices"]
+        assert devices
+        for device, entries in devices.items():
+            assert len(tuning.read(path, device)) == len(entries) > 0
+            assert all(tuning.key_of(each["space"]) == key for key, each in entries.items())
+
+
+class Space:
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def key(self) -> str:
+        return self.text
+
+
+def test_the_users_file_comes_first(tmp_path, monkeypatch):
+    mapping = {name: [1] for name in ("threads", "registers", "vector", "chunk", "split")}
+    limits = device_profile("opencl:cpu")
+    shipped = {tuning.key_of(s): Tuned(s, mapping, 1.0, 1) for s in ("one", "two")}
+    tuning.record(tmp_path / "shipped" / "cpu.json", limits.name, shipped)
+    own = {tuning.key_of("two"): Tuned("two", mapping | {"threads": [7]}, 2.0, 1)}
+    tuning.record(tmp_path / "own.json", limits.name, own)
+    monkeypatch.setattr(tuning, "SHIPPED", tmp_path / "shipped")
+    monkeypatch.setenv(tuning.VARIABLE, str(tmp_path / "own.json"))
+    choose = tuning.chooser(limits)
+    assert choose(Space("one"), limits).threads == (1,)
+    assert choose(Space("two"), limits).threads == (7,)
+    assert choose(Space("three"), limits) is None
+
+
+def test_only_gpus_are_tuned():
+    from glenside.tune import tune
+    from tests.models import small_network
+
+    with pytest.raises(TargetError, match="only opencl and cuda targets are tuned, not 'cpu'"):
+        tune(small_network(), "cpu")
+
+
+def test_tuning_is_kept_resumed_and_used(tmp_path, monkeypatch):
+    pytest.importorskip("pyopencl")
+    from glenside.tune import tune
+    from tests.models import small_network
+
+    path = tmp_path / "tuning.json"
+    assert tune(small_network(), "opencl", time_limit=0, file=path) == []
+    seen = []
+    first = tune(
+        small_network(),
+        "opencl",
+        candidates=3,
+        file=path,
+        progress=lambda what, done, total: seen.append((what, done, total)),
+    )
+    assert first and all(each.tried >= 1 and not each.wrong for each in first)
+    assert all(0 < each.seconds <= each.predicted for each in first)
+    assert seen[-1] == ("tune", len(first), len(first))
+    again = tune(small_network(), "opencl", candidates=3, file=path)
+    assert [each.tried for each in again] == [0] * len(first)
+    assert [each.seconds for each in again] == [each.seconds for each in first]
+    monkeypatch.setenv(tuning.VARIABLE, str(path))
+    program = glenside.optimize(small_network(), target="opencl")
+    assert program.report.max_rel_error < 1e-4
+    assert np.isfinite(program(np.ones((1, 4, 9, 7), "float32"))).all()
