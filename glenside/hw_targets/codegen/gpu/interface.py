@@ -80,6 +80,13 @@ class DeviceLimits:
     """Between two dependent kernels of one queue or graph."""
     architecture: str = ""
     """CUDA's name of the instruction set: ``sm_90``."""
+    tf32: bool = False
+    """Whether products of float32 may be rounded to 10 bits of mantissa, for the matrix units."""
+
+    @property
+    def has_matrix_units(self) -> bool:
+        """Whether there are the matrix units that kernels are made for, Hopper's."""
+        return bool(self.tensor_peak) and self.architecture.rstrip("a") == "sm_90"
 
     def check(self, kernel: DeviceKernel) -> None:
         """Refuses a kernel that the device would not launch.
@@ -111,8 +118,8 @@ class DeviceKernel:
     ``function`` takes one buffer an argument, in the order of ``arguments``; each is ``extent``
     elements of a buffer of the partition from element ``base`` on. ``source`` is given instead of
     ``function`` where TIR cannot say what is meant; its entry point is called ``name``, it takes
-    pointers in the same order, and ``local_bytes`` of it beyond the device's ``static_local_bytes``
-    are asked for at the launch.
+    pointers in the same order, and all its local memory is asked for at the launch; of functions only
+    what goes beyond the device's ``static_local_bytes`` is.
     """
 
     name: str
@@ -121,6 +128,8 @@ class DeviceKernel:
     block: Triple
     function: Any = None
     source: str | None = None
+    library: tuple[str, ...] = ()
+    """Texts that ``source`` builds upon, each of which a program has once."""
     local_bytes: int = 0
     cluster: int = 1
     """Groups along z that run together and read each other's local memory (CUDA only)."""
