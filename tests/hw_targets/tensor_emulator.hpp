@@ -48,6 +48,7 @@ struct Product {
   int count;
   bool half;
   unsigned long long a, b;
+  bool add;
 };
 struct Meeting {  // Of threads at a barrier.
   int arrived = 0, generation = 0;
@@ -172,13 +173,14 @@ inline void multiply(const Product& product) {
       const int column = k / 4 * 8 + thread % 4 * 2 + k % 2;
       float total = 0;
       for (int j = 0; j < depth; ++j) total += a[row * depth + j] * b[column * depth + j];
-      product.sums[thread][k] += total;
+      float& sum = product.sums[thread][k];
+      sum = product.add ? sum + total : total;
     }
 }
 inline void give(float* sums, int count, bool half_floats, unsigned long long a,
-                 unsigned long long b) {
+                 unsigned long long b, bool add) {
   Warpgroup& own = warpgroup();
-  if (own.given == 0) own.next = Product{{}, count, half_floats, a, b};
+  if (own.given == 0) own.next = Product{{}, count, half_floats, a, b, add};
   if (own.next.a != a || own.next.b != b) report("threads of a warpgroup disagree");
   own.next.sums[fiber->thread % 128] = sums;
   ++own.given;

@@ -105,8 +105,8 @@ def build(cases: Sequence[Case], folder: Path) -> ctypes.CDLL:
         for kind, columns in re.findall(r"multiply_(half|tf32)_(\d+)", case.kernel.source or ""):
             products[
                 f"namespace glenside {{ inline void multiply_{kind}_{columns}"
-                f"(float (&d)[{int(columns) // 2}], unsigned long long a, unsigned long long b) "
-                f"{{ emulator::give(d, {int(columns) // 2}, {int(kind == 'half')}, a, b); }} }}\n"
+                f"(float (&d)[{int(columns) // 2}], unsigned long long a, unsigned long long b, bool add) "
+                f"{{ emulator::give(d, {int(columns) // 2}, {int(kind == 'half')}, a, b, add); }} }}\n"
             ] = None
     parts = [f'#include "{_HEADER}"\n', *products, *library]
     for case in cases:

@@ -229,15 +229,7 @@ class MappingProblem:
         )
 
     def _solver(self) -> Any:
-        from ortools.sat.python import cp_model
-
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.max_deterministic_time = _BUDGET
-        solver.parameters.random_seed = 0
-        # No linear programs: all that counts here is how fast solutions are propagated.
-        solver.parameters.linearization_level = 0
-        return solver
+        return new_solver()
 
     # --- the ways to cut a loop -----------------------------------------------------------------
 
@@ -350,7 +342,7 @@ class MappingProblem:
         from ortools.sat.python import cp_model
 
         self._known_tables = self._tables()
-        builder = _Builder(cp_model.CpModel(), assumed is not None)
+        builder = Builder(cp_model.CpModel(), assumed is not None)
         model, space, limits = builder.model, self.space, self.limits
         roles = [axis.role for axis in space.axes]
         fields: list[dict[str, Any]] = []
@@ -469,7 +461,7 @@ class MappingProblem:
             if stride == 1 and streamed.shape[d] > 1 and streamed.axes_of(d)
         ][:1]
 
-    def _run_length(self, builder: _Builder, fields: Sequence[dict[str, Any]]) -> Any:
+    def _run_length(self, builder: Builder, fields: Sequence[dict[str, Any]]) -> Any:
         """Elements of the streamed operand that a thread holds, at most."""
         space = self.space
         parts = []
@@ -485,7 +477,20 @@ class MappingProblem:
         return builder.product(parts, 1 << 12)
 
 
-class _Builder:
+def new_solver() -> Any:
+    """CP-SAT with one worker and a budget that does not depend on the machine."""
+    from ortools.sat.python import cp_model
+
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.max_deterministic_time = _BUDGET
+    solver.parameters.random_seed = 0
+    # No linear programs: all that counts here is how fast solutions are propagated.
+    solver.parameters.linearization_level = 0
+    return solver
+
+
+class Builder:
     """CP-SAT's expressions, and constraints that belong to named groups."""
 
     def __init__(self, model: Any, assumed: bool) -> None:

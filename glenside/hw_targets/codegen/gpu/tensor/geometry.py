@@ -65,7 +65,7 @@ class Loop:
     axes: tuple[int, ...]
     sizes: tuple[int, ...]
 
-    @property
+    @functools.cached_property
     def size(self) -> int:
         return math.prod(self.sizes)
 
@@ -101,16 +101,16 @@ class Box:
             step *= side.extent
         return tuple(result[::-1])
 
-    @property
+    @functools.cached_property
     def phase(self) -> int:
         """Positions of one choice of residues."""
         return math.prod(side.extent for side in self.sides)
 
-    @property
+    @functools.cached_property
     def phases(self) -> tuple[int, ...]:
         return tuple(len(side.residues) for side in self.sides)
 
-    @property
+    @functools.cached_property
     def positions(self) -> int:
         return self.phase * math.prod(self.phases)
 
@@ -123,7 +123,7 @@ class Box:
             if member == loop
         )
 
-    @property
+    @functools.cached_property
     def span(self) -> int:
         """Positions from the tile's first to its last result."""
         return 1 + sum((t - 1) * self.step(k) for k, t in enumerate(self.tile))

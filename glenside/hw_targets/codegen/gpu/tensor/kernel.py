@@ -48,11 +48,11 @@ def multiplication(dtype: str, columns: int) -> str:
     outputs = ", ".join(f'"+f"(d[{k}])' for k in range(count))
     return _in_namespace(
         f"__device__ __forceinline__ void {multiplication_name(dtype, columns)}("
-        f"float (&d)[{count}], unsigned long long a, unsigned long long b) {{\n"
-        '  asm volatile("{\\n.reg .pred p;\\nsetp.ne.b32 p, 1, 0;\\n'
+        f"float (&d)[{count}], unsigned long long a, unsigned long long b, bool add) {{\n"
+        f'  asm volatile("{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{count + 2}, 0;\\n'
         f"wgmma.mma_async.sync.aligned.{shape}.f32.{kinds} {{{registers}}}, %{count}, "
         f'%{count + 1}, p{rest};\\n}}"\n'
-        f'               : {outputs}\n               : "l"(a), "l"(b));\n}}\n'
+        f'               : {outputs}\n               : "l"(a), "l"(b), "r"((int)add));\n}}\n'
     )
 
 
@@ -321,8 +321,8 @@ class TensorNest(ElementNest):
         name = multiplication_name(self.dtype, self.tiling.columns_each)
         return _indented([
             "static __device__ __forceinline__ void multiply(\n"
-            f"    float (&sums)[{count}], unsigned long long rows, unsigned long long columns) {{\n"
-            f"  {name}(sums, rows, columns);\n}}\n"
+            f"    float (&sums)[{count}], unsigned long long rows, unsigned long long columns, bool add) "
+            f"{{\n  {name}(sums, rows, columns, add);\n}}\n"
         ])  # fmt: skip
 
     def _tap(self) -> str:

@@ -77,8 +77,7 @@ __device__ __forceinline__ float4 of_group4(const float* own, int rank) {
                : "r"(shared_address(own)), "r"(rank));
   asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
                : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
-               : "r"(place)
-               : "memory");
+               : "r"(place));
   return value;
 }
 __device__ __forceinline__ float of_group(const float* own, int rank) {

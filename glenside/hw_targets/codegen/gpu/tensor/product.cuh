@@ -80,11 +80,7 @@ __device__ __forceinline__ void matrix_product(const P& p, unsigned char* local)
     }
   };
 
-  float sums[P::FRAGMENTS][P::COLUMNS_EACH / 2];
-#pragma unroll
-  for (int f = 0; f < P::FRAGMENTS; ++f)
-#pragma unroll
-    for (int k = 0; k < P::COLUMNS_EACH / 2; ++k) sums[f][k] = 0;
+  float sums[P::FRAGMENTS][P::COLUMNS_EACH / 2];  // The first product sets them.
 
 #pragma unroll
   for (int number = 0; number < P::AHEAD; ++number) {
@@ -108,7 +104,8 @@ __device__ __forceinline__ void matrix_product(const P& p, unsigned char* local)
 #pragma unroll
         for (int f = 0; f < P::FRAGMENTS; ++f)
           P::multiply(sums[f], rows + ((tap * P::UNITS + k * 2) * P::LEAD + f * 1024) / 16,
-                      columns + (k * 2 * P::PLANE / 16 + P::tap(tap)));
+                      columns + (k * 2 * P::PLANE / 16 + P::tap(tap)),
+                      number > 0 || tap > 0 || k > 0);
       }
     }
     products_commit();
@@ -139,6 +136,7 @@ __device__ __forceinline__ void matrix_product(const P& p, unsigned char* local)
     cluster_wait();
   else
     group_wait();
+#pragma unroll 2
   for (int item = rank * P::THREADS + thread; item < P::ITEMS; item += P::THREADS * P::SPLIT) {
     const int row = P::ROWS_FAST ? item % (P::ROWS / P::WIDTH) * P::WIDTH : item / P::PLACES;
     const int place = P::ROWS_FAST ? item / (P::ROWS / P::WIDTH) : item % P::PLACES;
@@ -150,12 +148,16 @@ __device__ __forceinline__ void matrix_product(const P& p, unsigned char* local)
     if constexpr (P::WIDTH % 4 == 0) {
 #pragma unroll
       for (int k = 0; k < P::WIDTH; k += 4) {
-        float4 total = {0, 0, 0, 0};
+        float4 parts[P::SPLIT];
 #pragma unroll
-        for (int other = 0; other < P::SPLIT; ++other) {
-          const float4 one =
+        for (int other = 0; other < P::SPLIT; ++other)
+          parts[other] =
               P::SPLIT > 1 ? of_group4(own + k, (rank + other) % P::SPLIT) : *(float4*)(own + k);
-          total.x += one.x, total.y += one.y, total.z += one.z, total.w += one.w;
+        float4 total = parts[0];
+#pragma unroll
+        for (int other = 1; other < P::SPLIT; ++other) {
+          total.x += parts[other].x, total.y += parts[other].y;
+          total.z += parts[other].z, total.w += parts[other].w;
         }
         values[k] = total.x, values[k + 1] = total.y, values[k + 2] = total.z;
         values[k + 3] = total.w;

@@ -24,7 +24,7 @@ class TensorTiling:
 
     # --- the launch -------------------------------------------------------------------------------
 
-    @property
+    @functools.cached_property
     def threads(self) -> int:
         return WARPGROUP * self.mapping.groups[0] * self.mapping.groups[1]
 
@@ -34,43 +34,43 @@ class TensorTiling:
         pairs = zip(self.geometry.loops, self.mapping.tile, strict=True)
         return tuple(-(-loop.size // tile) for loop, tile in pairs)
 
-    @property
+    @functools.cached_property
     def row_groups(self) -> int:
         return -(-self.geometry.rows.size // self.mapping.rows)
 
-    @property
+    @functools.cached_property
     def batches(self) -> int:
         return math.prod(self.geometry.size(k) for k in self.geometry.batch)
 
-    @property
+    @functools.cached_property
     def grid(self) -> tuple[int, int, int]:
         return math.prod(self.loop_groups), self.row_groups * self.batches, self.mapping.split
 
     # --- the reduced loops ------------------------------------------------------------------------
 
-    @property
+    @functools.cached_property
     def inner(self) -> int:
         return self.geometry.inner_size(self.mapping.gathered)
 
-    @property
+    @functools.cached_property
     def chunks(self) -> int:
         """Steps along the inner loop."""
         return -(-self.inner // self.mapping.chunk)
 
-    @property
+    @functools.cached_property
     def steps(self) -> int:
         return self.chunks * self.geometry.outer_size(self.mapping.gathered)
 
-    @property
+    @functools.cached_property
     def share(self) -> int:
         """Steps of one group of a cluster, at most."""
         return -(-self.steps // self.mapping.split)
 
-    @property
+    @functools.cached_property
     def taps(self) -> int:
         return self.geometry.taps(self.mapping.gathered)
 
-    @property
+    @functools.cached_property
     def units(self) -> int:
         """16 bytes each, of one step of the inner loop."""
         return self.mapping.chunk // self.geometry.unit
@@ -96,13 +96,13 @@ class TensorTiling:
             places.append(self.geometry.tap_place(self.box, index[::-1]))
         return tuple(places)
 
-    @property
+    @functools.cached_property
     def columns(self) -> int:
         """Positions that are multiplied: the span of the tile's results, in whole cells."""
         unit = 8 * self.mapping.groups[1]
         return -(-self.box.span // unit) * unit
 
-    @property
+    @functools.cached_property
     def columns_each(self) -> int:
         return self.columns // self.mapping.groups[1]
 
@@ -115,26 +115,26 @@ class TensorTiling:
         size = positions * 16
         return size + (shift - size) % 128
 
-    @property
+    @functools.cached_property
     def plane(self) -> int:
         return self._plane(max(self.box.positions, max(self.tap_places) + self.columns))
 
-    @property
+    @functools.cached_property
     def box_bytes(self) -> int:
         return -(-self.units * self.plane // 128) * 128
 
-    @property
+    @functools.cached_property
     def lead(self) -> int:
         """Bytes from one unit of the rows to the next."""
         if self.geometry.space.resident.constant:
             return self.mapping.rows * 16
         return self._plane(self.mapping.rows)
 
-    @property
+    @functools.cached_property
     def rows_bytes(self) -> int:
         return -(-self.taps * self.units * self.lead // 128) * 128
 
-    @property
+    @functools.cached_property
     def stage_bytes(self) -> int:
         return self.box_bytes + self.rows_bytes
 
@@ -154,26 +154,26 @@ class TensorTiling:
 
     # --- registers --------------------------------------------------------------------------------
 
-    @property
+    @functools.cached_property
     def fragments(self) -> int:
         """Products of 64 rows that a warpgroup has."""
         return self.mapping.rows // (FRAGMENT * self.mapping.groups[0])
 
-    @property
+    @functools.cached_property
     def sums(self) -> int:
         """Sums of a thread."""
         return self.fragments * self.columns_each // 2
 
-    @property
+    @functools.cached_property
     def turns(self) -> int:
         """Units of a box that a thread brings."""
         return -(-self.box.positions * self.units // self.threads)
 
-    @property
+    @functools.cached_property
     def row_turns(self) -> int:
         return -(-self.mapping.rows * self.units // self.threads)
 
-    @property
+    @functools.cached_property
     def ahead(self) -> int:
         """Steps that are under way before they are needed."""
         return max(1, self.mapping.stages - 1 - self.mapping.kept)
