@@ -105,6 +105,36 @@ def nhwc_calls(draw: Draw, form: str) -> Term:
 
 
 @st.composite
+def long_products(draw: Draw) -> Term:
+    """A ``dot`` over one to three axes, the first of them of an even length or not."""
+    dtype = draw(_DTYPES)
+    shared = tuple(draw(st.lists(st.integers(1, 2), max_size=1)))
+    rows, columns = (tuple(draw(st.lists(st.integers(1, 3), max_size=2))) for _ in range(2))
+    item = (draw(st.sampled_from((4, 6, 2, 3))), *draw(st.lists(st.integers(1, 3), max_size=2)))
+    x, y = _leaf("x", shared + rows, item, dtype), _leaf("y", shared + columns, item, dtype)
+    accumulate = draw(st.sampled_from((None, None, "float64")))
+    return builders.compute("dot", builders.cart_prod(x, y, len(shared)), accumulate)
+
+
+@st.composite
+def windows_of_accesses(draw: Draw) -> Term:
+    """Windows along one to three axes, often in even numbers, strided and dilated."""
+    outer = tuple(draw(st.lists(st.integers(1, 3), max_size=2)))
+    rank = draw(st.sampled_from((2, 2, 1, 3)))
+    sizes, strides, dilations, lengths = [], [], [], []
+    for _ in range(rank):
+        size, stride, dilation = (draw(st.integers(1, most)) for most in (3, 3, 2))
+        count = draw(st.sampled_from((4, 6, 1, 2, 3) if rank < 3 else (4, 2, 6, 1)))
+        reach = (count - 1) * stride + (size - 1) * dilation + 1
+        sizes.append(size)
+        strides.append(stride)
+        dilations.append(dilation)
+        lengths.append(reach + draw(st.integers(0, stride - 1)))
+    x = _leaf("x", outer, tuple(lengths), draw(_DTYPES))
+    return builders.windows(x, tuple(sizes), tuple(strides), tuple(dilations))
+
+
+@st.composite
 def pools_of_pairs(draw: Draw) -> Term:
     """Maxima of pairs along rows, whose number is a multiple of 16 or is not."""
     rows, length = draw(st.sampled_from((16, 16, 32, 8))), draw(st.integers(2, 7))

@@ -29,6 +29,7 @@ FAMILIES = (
     "pooling",
     "linear",
     "convolution",
+    "parallel",
 )
 """Modules of this package that define rules."""
 

@@ -18,6 +18,7 @@ from glenside.hw_targets.codegen.gpu.interface import (
     make_builder,
     make_kernels,
 )
+from glenside.hw_targets.codegen.gpu.products import space_of
 from glenside.hw_targets.codegen.partition import Kernel, Partition, partition
 from glenside.language import Term, topological_order
 
@@ -143,3 +144,22 @@ def _poisoned(size: int, dtype: str) -> np.ndarray:
 
 def _inner(host: np.ndarray) -> np.ndarray:
     return host[_GUARD : host.size - _GUARD]
+
+
+def space_and_step(
+    term: Term, params: Mapping[str, np.ndarray] | None = None, limits: DeviceLimits = POCL
+) -> tuple[Any, tuple[Any, Kernel]]:
+    """The product space of a term's only reduction, with what builds its kernels."""
+    params = params or {}
+    leaves = [each for each in topological_order([term]) if each.op == "tensor"]
+    inputs = {each["name"]: each.type for each in leaves if each["name"] not in params}
+    cut = partition([term], inputs, params, plain=True)
+    builder = make_builder(cut)
+    for number, step in enumerate(cut.steps):
+        assert isinstance(step, Kernel)
+        if step.anchor is not None:
+            builder.at_step(number)
+            space = space_of(builder, step, limits)
+            assert space is not None
+            return space, (builder, step)
+    raise AssertionError("no reduction")

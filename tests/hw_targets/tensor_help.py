@@ -17,7 +17,8 @@ import pytest
 from glenside.hw_targets.codegen.gpu.devices import device_profile
 from glenside.hw_targets.codegen.gpu.interface import DeviceKernel, make_builder
 from glenside.hw_targets.codegen.gpu.products import space_of
-from glenside.hw_targets.codegen.gpu.tensor.kernel import TensorNest, supported
+from glenside.hw_targets.codegen.gpu.tensor.geometry import geometry_of
+from glenside.hw_targets.codegen.gpu.tensor.kernel import TensorNest
 from glenside.hw_targets.codegen.gpu.tensor.tiling import TensorTiling
 from glenside.hw_targets.codegen.partition import Kernel, Partition, partition
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping
@@ -56,9 +57,7 @@ def make_case(
     space = space_of(builder, step, HOPPER)
     assert space is not None
     if callable(mapping):
-        from glenside.hw_targets.codegen.gpu.fallback import ElementNest
-
-        geometry = supported(ElementNest(builder, step, HOPPER), space, HOPPER)
+        geometry = geometry_of(space, HOPPER)
         assert geometry is not None
         mapping = mapping(geometry)
     nest = TensorNest(builder, step, HOPPER, space, mapping)

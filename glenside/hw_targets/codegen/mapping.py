@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside.errors import TargetError
+from glenside.hw_targets.codegen.tensor_mapping import TensorMapping, tensor_mappings
 
 if TYPE_CHECKING:
     from glenside.hw_targets.codegen.gpu.interface import DeviceLimits
@@ -81,8 +82,8 @@ class GpuMapping:
     """Whether neighbouring threads lie along the resident operand's rows."""
     staged: tuple[bool, bool] = (True, True)
     """Whether the resident and the streamed operand are read through local memory."""
-    cluster: bool = False
-    """Whether the groups of a split reduction form a cluster, which adds up their sums itself."""
+    gathered: bool = False
+    """Whether results are brought together in local memory, to be stored in order."""
     predicted: float = 0.0
     """Seconds, by the model."""
 
@@ -91,11 +92,17 @@ class GpuMapping:
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
-    def from_json(cls, text: str | dict[str, Any]) -> GpuMapping:
-        """A mapping from its text, or from what ``json.loads`` makes of it."""
+    def from_json(cls, text: str | dict[str, Any]) -> AnyMapping:
+        """A mapping of either kind from its text, or from what ``json.loads`` makes of it."""
         given = json.loads(text) if isinstance(text, str) else text
+        if "stages" in given:
+            return TensorMapping.from_json(given)
         lists = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
         return cls(**lists)
+
+
+AnyMapping = GpuMapping | TensorMapping
+"""How a product is mapped: to threads, or to matrix units."""
 
 
 class InfeasibleMapping(TargetError):
@@ -106,7 +113,7 @@ class InfeasibleMapping(TargetError):
         self.groups = tuple(groups)
 
 
-def best_mapping(space: ProductSpace, limits: DeviceLimits) -> GpuMapping:
+def best_mapping(space: ProductSpace, limits: DeviceLimits) -> AnyMapping:
     """The mapping predicted to be fastest.
 
     :raises InfeasibleMapping: there is none.
@@ -114,8 +121,17 @@ def best_mapping(space: ProductSpace, limits: DeviceLimits) -> GpuMapping:
     return best_mappings(space, limits, 1)[0]
 
 
-def best_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> list[GpuMapping]:
-    """Up to ``count`` mappings that differ in more than a detail, best predicted first.
+def best_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> Sequence[AnyMapping]:
+    """Up to ``count`` mappings that differ in more than a detail, best predicted first: to matrix
+    units where the device has them for the operands' dtype, else to threads.
+
+    :raises InfeasibleMapping: there is none.
+    """
+    return tensor_mappings(space, limits, count) or thread_mappings(space, limits, count)
+
+
+def thread_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> list[GpuMapping]:
+    """The same of mappings to threads only.
 
     :raises InfeasibleMapping: there is none.
     """
@@ -183,13 +199,36 @@ class MappingProblem:
 
         :raises InfeasibleMapping: there is none.
         """
-        from glenside.hw_targets.codegen.gpu.predict import predict
+        from glenside.hw_targets.codegen.gpu.predict import predict_all
 
         found = list(self.solutions())
         if not found:
             raise self.conflict()
-        timed = [replace(each, predicted=predict(self.space, each, self.limits)) for each in found]
+        found += self._variants(found)
+        times = predict_all(self.space, found, self.limits)
+        timed = [
+            replace(each, predicted=float(time)) for each, time in zip(found, times, strict=True)
+        ]
         return sorted(timed, key=lambda each: (each.predicted, each.to_json()))
+
+    def _variants(self, found: Sequence[GpuMapping]) -> list[GpuMapping]:
+        """Mappings that obey the same constraints: other ways to add up, to store and to read."""
+        space = self.space
+        made = []
+        rows = space.of("m")
+        for each in found:
+            split = math.prod(each.split)
+            alone = all(each.threads[k] == 1 for k in space.of("k"))
+            results = math.prod(each.threads) * math.prod(each.registers)
+            fits = 1.1 * results * self.inner <= self.limits.local_bytes
+            if split == 1 and alone:
+                made.append(replace(each, resident_fast=False))
+                if fits:
+                    made.append(replace(each, gathered=True))
+            if all(each.threads[k] == 1 for k in rows):
+                made.append(replace(each, staged=(False, each.staged[1])))
+                made.append(replace(each, staged=(False, False)))
+        return made
 
     def solutions(self) -> Iterable[GpuMapping]:
         """The mappings that obey all constraints."""
@@ -229,7 +268,15 @@ class MappingProblem:
         )
 
     def _solver(self) -> Any:
-        return new_solver()
+        from ortools.sat.python import cp_model
+
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.max_deterministic_time = _BUDGET
+        solver.parameters.random_seed = 0
+        # No linear programs: all that counts here is how fast solutions are propagated.
+        solver.parameters.linearization_level = 0
+        return solver
 
     # --- the ways to cut a loop -----------------------------------------------------------------
 
@@ -342,7 +389,7 @@ class MappingProblem:
         from ortools.sat.python import cp_model
 
         self._known_tables = self._tables()
-        builder = Builder(cp_model.CpModel(), assumed is not None)
+        builder = _Builder(cp_model.CpModel(), assumed is not None)
         model, space, limits = builder.model, self.space, self.limits
         roles = [axis.role for axis in space.axes]
         fields: list[dict[str, Any]] = []
@@ -381,7 +428,7 @@ class MappingProblem:
         together = builder.product([builder.named(used, 1 << 13), threads], 1 << 24)
         builder.at_most("registers", together, limits.unit_registers)
         if space.size("m") >= 16 and space.size("batch", "n") >= 16 and work >= 1 << 20:
-            builder.at_least("registers", sums, 16)
+            builder.at_least("registers", sums, min(16, limits.thread_registers // 8))
         elif work >= 1 << 20:
             builder.at_least("registers", sums, 2)
 
@@ -417,7 +464,12 @@ class MappingProblem:
         # A split is there to occupy the device, not beyond.
         blocks = builder.product([grid[0], grid[1]], 1 << 31)
         whole = builder.product([blocks, split], 1 << 31)
-        builder.at_most_if_above("partial sums", whole, 4 * limits.compute_units, split, 1)
+        builder.at_most_if_above("partial sums", whole, 3 * limits.compute_units, split, 1)
+        # Where results alone do not occupy the device, the reduction has to.
+        most = space.size("k") // 16 * (space.size("batch", "m", "n") // 2048)
+        if work >= 1 << 20 and most >= 8 * limits.compute_units:
+            busy = builder.product([whole, shared], 1 << 31)
+            builder.at_least("partial sums", busy, limits.compute_units * 3 // 4)
 
         main = next((k for k in reversed(space.of("m")) if space.axes[k].size > 1), None)
         if main is not None and space.axes[main].size % 4 == 0:
@@ -431,12 +483,19 @@ class MappingProblem:
                 builder.at_least("coalescing", extents[d], least)
         for k in space.of("k"):
             builder.whole_multiple_of("barriers", fields[k]["chunk"], fields[k]["threads"])
-        # Between two barriers there is something to do.
-        done = builder.product([sums, *over("chunk", "k")], 1 << 24)
-        all_reduced = min(space.size("k"), 1 << 20)
-        if all_reduced * 16 >= 256 and work >= 1 << 20:
-            per_thread = builder.product([shared, min(256, all_reduced * 2)], 1 << 24)
-            builder.at_least("barriers", done, per_thread)
+        # Between two barriers a thread takes a few dozen reduced steps: fewer, and waiting is most
+        # of what it does; more only need more memory.
+        steps = builder.product(over("chunk", "k"), 1 << 22)
+        reduced = space.size("k")
+        if work >= 1 << 20:
+            builder.at_most("barriers", steps, max(160, math.prod(
+                axis.size for k, axis in enumerate(space.axes) if self._is_window(k))))
+            per_thread = builder.product([shared, min(24, reduced)], 1 << 24)
+            if isinstance(shared, int):
+                builder.at_least("barriers", steps, per_thread)
+            else:
+                model.add(steps >= per_thread) if not builder.literals else builder._enforce(
+                    "barriers", model.add(steps >= per_thread))
         for k, role in enumerate(roles):
             if role == "k":
                 continue
@@ -461,14 +520,17 @@ class MappingProblem:
             if stride == 1 and streamed.shape[d] > 1 and streamed.axes_of(d)
         ][:1]
 
-    def _run_length(self, builder: Builder, fields: Sequence[dict[str, Any]]) -> Any:
-        """Elements of the streamed operand that a thread holds, at most."""
+    def _run_length(self, builder: _Builder, fields: Sequence[dict[str, Any]]) -> Any:
+        """Elements of the streamed operand that a thread holds: along the nearest loop also what
+        windows add."""
         space = self.space
+        moving = [k for k in space.of("n") if space.axes[k].size > 1]
+        nearest = min(moving, key=self._streamed_distance, default=None)
         parts = []
         for k in space.of("batch", "n"):
             length = fields[k]["vector"]
             windows = space.windows_of(k)
-            if windows:
+            if windows and k == nearest:
                 d = space.streamed.dimensions_of(k)[-1]
                 step = space.streamed.steps[k][d]
                 widest = max(space.streamed.steps[w][d] * (space.axes[w].size - 1) for w in windows)
@@ -477,20 +539,7 @@ class MappingProblem:
         return builder.product(parts, 1 << 12)
 
 
-def new_solver() -> Any:
-    """CP-SAT with one worker and a budget that does not depend on the machine."""
-    from ortools.sat.python import cp_model
-
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.max_deterministic_time = _BUDGET
-    solver.parameters.random_seed = 0
-    # No linear programs: all that counts here is how fast solutions are propagated.
-    solver.parameters.linearization_level = 0
-    return solver
-
-
-class Builder:
+class _Builder:
     """CP-SAT's expressions, and constraints that belong to named groups."""
 
     def __init__(self, model: Any, assumed: bool) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from glenside.hw_targets.codegen.gpu.interface import DeviceLimits
+    from glenside.hw_targets.codegen.gpu.space import ProductSpace
     from glenside.hw_targets.codegen.gpu.tensor.geometry import Box, Geometry
 
 
@@ -68,6 +69,8 @@ _SUMS = 160
 """Most sums of a thread: registers are needed beside them."""
 _TURNS = 24
 """Most units of a box that a thread brings in a step."""
+_BUDGET = 20.0
+"""Of CP-SAT's deterministic seconds, for one product."""
 _MOST = 30000
 """Solutions that are looked at."""
 _TILES = 240
@@ -130,10 +133,10 @@ class TensorProblem:
         """The mappings of one form."""
         from ortools.sat.python import cp_model
 
-        from glenside.hw_targets.codegen.mapping import Builder, new_solver
+        from glenside.hw_targets.codegen.mapping import _Builder
 
         geometry, limits = self.geometry, self.limits
-        builder = Builder(cp_model.CpModel(), False)
+        builder = _Builder(cp_model.CpModel(), False)
         model = builder.model
         tiles, depths = self._tiles(gathered), self._depths(gathered)
         if not tiles or not depths:
@@ -221,7 +224,11 @@ class TensorProblem:
                 if len(found) >= _MOST:
                     self.stop_search()
 
-        solver = new_solver()
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.max_deterministic_time = _BUDGET
+        solver.parameters.random_seed = 0
+        solver.parameters.linearization_level = 0
         solver.parameters.enumerate_all_solutions = True
         solver.solve(model, Collect())
         return found
@@ -279,19 +286,22 @@ class TensorProblem:
         return made
 
 
-def tensor_mappings(
-    geometry: Geometry, limits: DeviceLimits, rows_fast: bool, key: str, count: int
-) -> list[TensorMapping]:
-    """Up to ``count`` mappings that differ in more than a detail, best predicted first.
+def tensor_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> list[TensorMapping]:
+    """Up to ``count`` mappings that differ in more than a detail, best predicted first; none where
+    the matrix units have no use for the product."""
+    from glenside.hw_targets.codegen.gpu.tensor.geometry import geometry_of
 
-    :param key: names the product, so that a problem is solved once.
-    """
-    known = _solved.get((key, limits.name))
-    if known is None:
+    geometry = geometry_of(space, limits)
+    if geometry is None:
+        return []
+    key = space.key()
+    held = _solved.get((key, limits.name))
+    if held is None or held[0] != limits:
         if len(_solved) > 256:
             _solved.clear()
-        known = TensorProblem(geometry, limits, rows_fast).ranked()
-        _solved[key, limits.name] = known
+        held = limits, TensorProblem(geometry, limits, geometry.rows_fast).ranked()
+        _solved[key, limits.name] = held
+    known = held[1]
     if count == 1:
         return known[:1]
     seen: dict[Any, int] = {}
@@ -309,7 +319,7 @@ def tensor_mappings(
     return chosen
 
 
-_solved: dict[tuple[str, str], list[TensorMapping]] = {}
+_solved: dict[tuple[str, str], tuple[Any, list[TensorMapping]]] = {}
 
 
 # --- the model ------------------------------------------------------------------------------------

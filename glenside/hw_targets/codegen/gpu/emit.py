@@ -9,10 +9,11 @@ from typing import Any
 
 from glenside.errors import TargetError
 from glenside.hw_targets.codegen.gpu.interface import DeviceKernel, DeviceLimits, Dialect
-from glenside.hw_targets.codegen.gpu.threads import CLUSTER_FUNCTIONS, UNROLL
+from glenside.hw_targets.codegen.gpu.threads import UNROLL
 
-_DISABLED = ["tirx.NarrowDataType"]
-"""Positions have 32 bits from the start; the pass also narrows casts of data."""
+_DISABLED = ["tirx.NarrowDataType", "s_tir.CompactBufferAllocation"]
+"""Positions have 32 bits from the start, and the first pass also narrows casts of data; buffers
+have their sizes, which the second one changes to what it thinks is touched, larger ones too."""
 _CONFIG = {
     # Loops that are to be written out stay loops with a pragma: the device's compiler unrolls them
     # faster than TVM does, and the text stays readable.
@@ -114,12 +115,6 @@ def _generate(
         )
     text = str(tvm.get_global_func(f"target.build.{dialect}")(device, found).inspect_source())
     text = re.sub(r"\b(\w+)_kernel\b", lambda m: m[1] if m[1] in orders else m[0], text)
-    clusters = {kernel.name: kernel.cluster for kernel in kernels if kernel.cluster > 1}
-    if clusters:
-        start = text.index('extern "C" __global__')
-        text = text[:start] + CLUSTER_FUNCTIONS.lstrip() + text[start:]
-        for name, count in clusters.items():
-            text = re.sub(rf"\b{name}\(", f"__cluster_dims__(1, 1, {count}) {name}(", text)
     if dialect == "opencl":
         # OpenCL C overloads the functions that the C library names by type.
         text = re.sub(rf"\b({_LIBRARY})f\(", r"\1(", text)

@@ -21,11 +21,11 @@ from glenside.hw_targets.codegen.schedule import Machine
 
 if TYPE_CHECKING:
     from glenside.hw_targets.codegen.gpu.space import ProductSpace
-    from glenside.hw_targets.codegen.mapping import GpuMapping
+    from glenside.hw_targets.codegen.mapping import AnyMapping
 
 Dialect = Literal["opencl", "cuda"]
 Triple = tuple[int, int, int]
-Choose = Callable[["ProductSpace", "DeviceLimits"], "GpuMapping | None"]
+Choose = Callable[["ProductSpace", "DeviceLimits"], "AnyMapping | None"]
 """Names the mapping of a product, from a tuning file say; None: the one predicted to be fastest."""
 
 

@@ -29,6 +29,8 @@ from glenside.hw_targets.codegen.gpu import threads
 from glenside.hw_targets.codegen.gpu.fallback import ElementNest
 from glenside.hw_targets.codegen.gpu.interface import Choose, DeviceKernel, DeviceLimits, Dialect
 from glenside.hw_targets.codegen.gpu.space import Operand, ProductSpace, product_space
+from glenside.hw_targets.codegen.gpu.tensor.kernel import TensorNest
+from glenside.hw_targets.codegen.gpu.tensor.printer import Unprintable
 from glenside.hw_targets.codegen.kernels import Argument, KernelBuilder
 from glenside.hw_targets.codegen.loops import (
     Expr,
@@ -43,8 +45,9 @@ from glenside.hw_targets.codegen.loops import (
     unflatten,
     vectorised,
 )
-from glenside.hw_targets.codegen.mapping import GpuMapping
+from glenside.hw_targets.codegen.mapping import GpuMapping, best_mapping, thread_mappings
 from glenside.hw_targets.codegen.partition import Kernel
+from glenside.hw_targets.codegen.tensor_mapping import TensorMapping
 
 Array = np.ndarray[Any, Any]
 
@@ -66,11 +69,13 @@ def product_kernels(
         return None
     mapping = choose(space, limits) if choose is not None else None
     if mapping is None:
-        from glenside.hw_targets.codegen.mapping import best_mapping
-
         mapping = best_mapping(space, limits)
-    if mapping is None:
-        return None
+    if isinstance(mapping, TensorMapping):
+        try:
+            nest = TensorNest(builder, step, limits, space, mapping)
+            return [nest.device_kernel(f"step_{number}")]
+        except Unprintable:
+            (mapping,) = thread_mappings(space, limits, 1)
     return ProductNest(builder, step, limits, space, mapping).kernels(f"step_{number}")
 
 
@@ -183,9 +188,10 @@ class Tiling:
     @property
     def exchanged_elements(self) -> int:
         """Sums that threads hand to each other through local memory, and gaps against conflicts."""
-        if self.reduced_in_group == 1 and not self.mapping.cluster:
+        if self.reduced_in_group == 1 and not self.mapping.gathered:
             return 0
-        return self.sums * (self.threads + 1)
+        count = self.sums * self.threads
+        return count + count // 32 + 1
 
     @property
     def one_dtype(self) -> bool:
@@ -233,7 +239,9 @@ class Packing:
 
     def apply(self, array: Array) -> Array:
         """The packed elements."""
-        whole = np.pad(array.reshape(self.sizes), [(0, after) for after in self.padding])
+        whole = array.reshape(self.sizes)
+        if any(self.padding):
+            whole = np.pad(whole, [(0, after) for after in self.padding])
         return np.ascontiguousarray(whole.reshape(self.cut).transpose(self.order)).reshape(-1)
 
 
@@ -286,7 +294,7 @@ class ProductNest(ElementNest):
         self.results = space.of("batch", "m", "n")
         self.reduced = space.of("k")
         self.count = self.tiling.threads
-        self.partial_sums = self.tiling.split > 1 and not mapping.cluster
+        self.partial_sums = self.tiling.split > 1
 
     # --- launches -----------------------------------------------------------------------------
 
@@ -311,7 +319,6 @@ class ProductNest(ElementNest):
                 block,
                 function.with_attr("global_symbol", name),
                 local_bytes=tiling.local_bytes(),
-                cluster=tiling.split if self.mapping.cluster else 1,
                 writes=writes,
                 predicted=self.mapping.predicted or None,
             )
@@ -397,10 +404,8 @@ class ProductNest(ElementNest):
             strict=True,
         ):
             self.split_at[axis] = at
-        self.rank = group[2]
         order = [*self.reduced, *space.of("batch")]
         order += [*self.n, *self.m] if mapping.resident_fast else [*self.m, *self.n]
-        self.thread_order = order
         digits = unflatten(thread, [mapping.threads[k] for k in order])
         self.thread_at: list[Any] = [0] * len(space.axes)
         for axis, at in zip(order, digits, strict=True):
@@ -935,65 +940,56 @@ class ProductNest(ElementNest):
     # --- results ------------------------------------------------------------------------------
 
     def _exchange(self) -> list[Stmt]:
-        """Adds up the sums of threads, and of groups of a cluster, that share results.
+        """Adds up the sums of threads that share results, and stores in the order of memory.
 
-        Every thread leaves its sums in local memory. Then each group of the cluster takes a part of
-        the tile's results, in the order in which they lie in memory.
+        Every thread leaves its sums in local memory, by the place of their results in the tile.
         """
         from tvm import tirx
 
         tiling, mapping = self.tiling, self.mapping
         exchanged = self.exchanged
-        groups = tiling.split if mapping.cluster else 1
         shared = tiling.reduced_in_group
-        pitch, each = self.count + 1, self.count // shared
-        write = threads.unrolled(
-            tiling.sums, lambda i: exchanged.put(i * pitch + self.thread, get(self.total, i))
-        )
         order = self._result_order()
         sizes = [tiling.tile[k] for k in order]
-        part = -(-math.prod(sizes) // groups)
-        rank = self.rank if groups > 1 else 0
+        whole = math.prod(sizes)
+        member: Any = 0
+        for axis in self.reduced:
+            member = member * mapping.threads[axis] + self.thread_at[axis]
 
-        def one(turn: Any) -> Stmt:
+        def keep(turn: dict[int, Any], lane: dict[int, Any]) -> Stmt:
+            flat: Any = member
+            for axis, size in zip(order, sizes, strict=True):
+                flat = flat * size + self._in_tile(axis, turn[axis], lane[axis])
+            value = get(self.total, self._sum_at(turn, lane))
+            return exchanged.put(_skewed(flat), value)
+
+        def result(turn: Any) -> Stmt:
             flat = turn * self.count + self.thread
-            mine = rank * part + flat
-            inside = dict(zip(order, unflatten(mine, sizes), strict=True))
-            turns, lanes, at = {}, {}, {}
-            for axis, place in inside.items():
-                vector, count = mapping.vector[axis], mapping.threads[axis]
-                turns[axis] = place // (vector * count)
-                at[axis] = place // vector % count
-                lanes[axis] = place % vector
-            owner: Any = 0
-            for axis in self.thread_order:
-                digit = 0 if axis in self.reduced else at[axis]
-                owner = owner * mapping.threads[axis] + digit
-            address = self._sum_at(turns, lanes) * pitch + owner
-            total = threads.registers("whole", 1, self.inner)
-            add = [allocate(total), put(total, 0, scalars.const(0, self.inner))]
-            for number in range(groups):
-                for k in range(shared):
-                    value = exchanged.get(address + k * each)
-                    if groups > 1:
-                        value = threads.of_group(value, number, self.inner)
-                    add.append(put(total, 0, get(total, 0) + value))
+            inside = dict(zip(order, unflatten(flat, sizes), strict=True))
             places = {axis: self.tile_at[axis] + place for axis, place in inside.items()}
-            store = sequence([*add, self._store_one(places, get(total, 0))])
-            tests = []
-            if part % self.count:
-                tests.append(tirx.LT(flat, part))
-            if part * groups != math.prod(sizes):
-                tests.append(tirx.LT(mine, math.prod(sizes)))
+            # All are fetched before they are added, so that the fetches are under way together.
+            terms = threads.registers("terms", shared, self.inner)
+            fetch = [put(terms, k, exchanged.get(_skewed(flat + k * whole))) for k in range(shared)]
+            total = functools.reduce(
+                lambda one, k: one + get(terms, k), range(1, shared), get(terms, 0)
+            )
+            tests = [tirx.LT(flat, whole)] if whole % self.count else []
             found = self._tests(places, self.m if self.partial_sums else ())
             tests += [found] if found is not None else []
             guard = None if not tests else tests[0] if len(tests) == 1 else tirx.all(*tests)
+            store = sequence(
+                [
+                    allocate(terms),
+                    *fetch,
+                    put(terms, 0, total),
+                    self._store_one(places, get(terms, 0)),
+                ]
+            )
             return threads.guarded(guard, store)
 
-        wait = threads.cluster_barrier if groups > 1 else threads.barrier
         steps = [threads.barrier()] if any(mapping.staged) and tiling.one_dtype else []
-        steps += [write, wait(), threads.unrolled(-(-part // self.count), one)]
-        return [*steps, wait()] if groups > 1 else steps
+        steps += [self._over_sums(None, keep), threads.barrier()]
+        return [*steps, threads.unrolled(-(-whole // self.count), result)]
 
     def _result_order(self) -> list[int]:
         """Loops over results as the results lie, the nearest last."""
@@ -1041,20 +1037,25 @@ class ProductNest(ElementNest):
         def one(index: Index) -> Stmt:
             turn: dict[int, Any] = {}
             lane: dict[int, Any] = {}
-            for (axis, lanes), at in zip(others, index, strict=True):
+            for (axis, lanes), at in zip(others, index[: len(others)], strict=True):
                 (lane if lanes else turn)[axis] = at
             if wide is None:
                 return body(turn, lane)
+            first = {**lane, wide: index[-1] * width}
             guard = {
-                axis: self.tile_at[axis] + self._in_tile(axis, turn[axis], lane.get(axis, 0))
+                axis: self.tile_at[axis] + self._in_tile(axis, turn[axis], first[axis])
                 for axis in self.results
             }
             vector = vectorised(
-                self.mapping.vector[wide], lambda at: body(turn, {**lane, wide: at})
+                width,
+                lambda at: body(turn, {**lane, wide: index[-1] * width + at}),
             )
             return threads.guarded(self._tests(guard, padded), vector)
 
-        return threads.unrolled_nest(sizes, one)
+        if wide is None:
+            return threads.unrolled_nest(sizes, one)
+        width = next(w for w in (4, 2, 1) if self.mapping.vector[wide] % w == 0)
+        return threads.unrolled_nest([*sizes, self.mapping.vector[wide] // width], one)
 
     def _store_results(self) -> Stmt:
         wide = self._wide_store()
@@ -1083,8 +1084,9 @@ class ProductNest(ElementNest):
             return None
         for axis in self.results:
             vector = self.mapping.vector[axis]
-            if steps[axis] != 1 or vector not in (2, 4):
+            if steps[axis] != 1 or vector % 2:
                 continue
+            vector = 4 if vector % 4 == 0 else 2
             others = [
                 step
                 for other, step in enumerate(steps)
@@ -1124,6 +1126,12 @@ class ProductNest(ElementNest):
             return threads.guarded(self._tests(places, self.m), store)
 
         return self._over_sums(wide, one, self.m)
+
+
+def _skewed(place: Any) -> Any:
+    """A place in local memory with a gap after every 32, so that strides of powers of two do not
+    all fall into the same bank."""
+    return place + place // 32
 
 
 @dataclass(frozen=True)

@@ -46,35 +46,6 @@ def barrier() -> Stmt:
     return tirx.Evaluate(tirx.call_intrin("", "tirx.tvm_storage_sync", "shared"))
 
 
-def cluster_barrier() -> Stmt:
-    """All threads of a cluster's groups wait here."""
-    from tvm import tirx
-
-    return tirx.Evaluate(tirx.call_extern("int32", "cluster_barrier"))
-
-
-def of_group(value: Expr, rank: int, dtype: str) -> Expr:
-    """What stands in another group's local memory where ``value`` is read from one's own."""
-    from tvm import tirx
-
-    return tirx.call_extern(dtype, "cluster_read", tirx.address_of(value), rank)
-
-
-CLUSTER_FUNCTIONS = """
-static __forceinline__ __device__ int cluster_barrier() {
-  asm volatile("barrier.cluster.arrive.aligned;\\nbarrier.cluster.wait.aligned;" ::: "memory");
-  return 0;
-}
-template <typename T>
-static __forceinline__ __device__ T cluster_read(const T* own, int rank) {
-  T* other;
-  asm volatile("mapa.u64 %0, %1, %2;" : "=l"(other) : "l"(own), "r"(rank));
-  return *(volatile T*)other;
-}
-"""
-"""What the two become in CUDA."""
-
-
 def guarded(condition: Expr | None, body: Stmt) -> Stmt:
     """``body`` where the condition holds."""
     from tvm import tirx

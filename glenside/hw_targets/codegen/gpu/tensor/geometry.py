@@ -15,47 +15,16 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from glenside.hw_targets.codegen.gpu.space import Operand, ProductSpace
-from glenside.hw_targets.codegen.layout import single_stride
-from glenside.hw_targets.codegen.lower import Access
-from glenside.language.operators import fill_value
-from glenside.language.term import Term
 
-
-@dataclass(frozen=True)
-class Memory:
-    """Where an operand's base lies: along dimension ``d`` positions from ``before[d]`` on, of which
-    there are ``size[d]``, are in memory; those around them are zero."""
-
-    term: Term
-    offset: int
-    strides: tuple[int, ...]
-    before: tuple[int, ...]
-    size: tuple[int, ...]
-
-
-def memory_of(base: Term, access: Callable[[Term], Access]) -> Memory | None:
-    """The memory under an operand's base; None where it is computed, or its border is not zero."""
-    before = [0] * len(base.shape)
-    term = base
-    while True:
-        found = access(term)
-        if found.view is not None:
-            strides = [single_stride(axis) for axis in found.view.axes]
-            if None in strides or any(found.view.margins):
-                return None
-            sizes = tuple(int(n) for n in term.shape)
-            kept = tuple(s or 0 for s in strides)
-            return Memory(term, found.view.offset, kept, tuple(before), sizes)
-        if term.op != "pad" or term["interior"] or fill_value(term["value"], term.dtype) != 0:
-            return None
-        before[term["axis"]] += term["before"]
-        term = term.children[0]
+if TYPE_CHECKING:
+    from glenside.hw_targets.codegen.gpu.interface import DeviceLimits
 
 
 @dataclass(frozen=True)
@@ -136,10 +105,9 @@ class Geometry:
     constant; None where they are computed as they are read.
     """
 
-    def __init__(
-        self, space: ProductSpace, memory: Memory | None, rows_memory: Memory | None = None
-    ) -> None:
-        self.space, self.memory, self.rows_memory = space, memory, rows_memory
+    def __init__(self, space: ProductSpace) -> None:
+        self.space = space
+        self.memory, self.rows_memory = space.streamed.memory, space.resident.memory
         self.bytes = np.dtype(space.streamed.dtype).itemsize
         self.unit = 16 // self.bytes
         """Elements of 16 bytes."""
@@ -199,6 +167,16 @@ class Geometry:
                 return False
         one, two = self.distance(outer.axes[-1]), self.distance(axis)
         return one is not None and two is not None and one == two * self.size(axis)
+
+    @functools.cached_property
+    def rows_fast(self) -> bool:
+        """Whether results lie with rows innermost."""
+        steps = self.space.out_steps
+        if steps is None:
+            return True
+        moving = [*self.rows.axes, *(k for loop in self.loops for k in loop.axes)]
+        nearest = min(moving, key=lambda k: abs(steps[k]) or 1 << 62, default=None)
+        return nearest is None or nearest in self.rows.axes
 
     # --- the reduced loops ------------------------------------------------------------------------
 
@@ -326,3 +304,15 @@ class Geometry:
             phase = phase * len(side.residues) + side.residues.index(offset % side.unit)
             place += offset // side.unit * stride
         return phase * box.phase + place
+
+
+def geometry_of(space: ProductSpace, limits: DeviceLimits) -> Geometry | None:
+    """How a product is given to the matrix units; None where they have no use for it."""
+    dtype = space.streamed.dtype
+    if not limits.has_matrix_units or space.resident.dtype != dtype:
+        return None
+    if dtype not in ("float16", "float32") or (dtype == "float32" and not limits.tf32):
+        return None
+    if space.accumulate != "float32" or space.size("m") < 8 or space.size("k") < 8:
+        return None
+    return Geometry(space)

@@ -14,8 +14,8 @@ import numpy as np
 from glenside.hw_targets.codegen import scalars
 from glenside.hw_targets.codegen.gpu.fallback import ElementNest
 from glenside.hw_targets.codegen.gpu.interface import DeviceKernel, DeviceLimits
-from glenside.hw_targets.codegen.gpu.space import Operand, ProductSpace
-from glenside.hw_targets.codegen.gpu.tensor.geometry import Geometry, Memory, memory_of
+from glenside.hw_targets.codegen.gpu.space import Memory, Operand, ProductSpace
+from glenside.hw_targets.codegen.gpu.tensor.geometry import Geometry, geometry_of
 from glenside.hw_targets.codegen.gpu.tensor.printer import Unprintable, print_expression
 from glenside.hw_targets.codegen.gpu.tensor.tiling import TensorTiling
 from glenside.hw_targets.codegen.kernels import Argument, KernelBuilder
@@ -98,28 +98,6 @@ def round_to_tf32(array: Array) -> Array:
     return np.where(finite, rounded, bits).astype(np.uint32).view(np.float32)
 
 
-def supported(
-    nest: ElementNest, space: ProductSpace, limits: DeviceLimits
-) -> Geometry | None:
-    """How a product is given to the matrix units; None where they have no use for it."""
-    dtypes = {space.resident.dtype, space.streamed.dtype}
-    if len(dtypes) > 1 or not limits.has_matrix_units:
-        return None
-    (dtype,) = dtypes
-    if dtype not in _TYPES or (dtype == "float32" and not limits.tf32):
-        return None
-    if space.accumulate != "float32" or nest.tail.dtype not in _TYPES:
-        return None
-    if not nest.lowering.only_floats(nest.tail):
-        return None
-    if space.size("m") < 8 or space.size("k") < 8:
-        return None
-    rows = None
-    if not space.resident.constant:
-        rows = memory_of(space.resident.base, nest.lowering.access)
-    return Geometry(space, memory_of(space.streamed.base, nest.lowering.access), rows)
-
-
 class TensorNest(ElementNest):
     """The kernel of one product by one mapping."""
 
@@ -135,9 +113,11 @@ class TensorNest(ElementNest):
         assert step.anchor is not None
         self.anchor = step.anchor
         self.product = space
-        geometry = supported(self, space, limits)
+        geometry = geometry_of(space, limits)
         if geometry is None:
             raise Unprintable("not a product for matrix units")
+        if self.tail.dtype not in _TYPES or not self.lowering.only_floats(self.tail):
+            raise Unprintable("results that are no floats of these widths")
         self.geometry = geometry
         self.tiling = TensorTiling(geometry, mapping)
         self.mapping = mapping
@@ -189,32 +169,22 @@ class TensorNest(ElementNest):
             (tiling.threads, 1, 1),
             source=source,
             library=library,
-            local_bytes=tiling.local_bytes(self.rows_fast),
+            local_bytes=tiling.local_bytes(self.geometry.rows_fast),
             cluster=self.mapping.split,
             writes=self.tail,
             predicted=self.mapping.predicted or None,
         )
 
-    @functools.cached_property
-    def rows_fast(self) -> bool:
-        """Whether results lie with rows innermost."""
-        steps = self.product.out_steps
-        if steps is None:
-            return True
-        moving = [*self.geometry.rows.axes, *(k for loop in self.geometry.loops for k in loop.axes)]
-        nearest = min(moving, key=lambda k: abs(steps[k]) or 1 << 62, default=None)
-        return nearest is None or nearest in self.geometry.rows.axes
-
     @property
     def width(self) -> int:
         """Results that are stored together."""
-        return 16 // np.dtype(self.tail.dtype).itemsize if self.rows_fast else 1
+        return 16 // np.dtype(self.tail.dtype).itemsize if self.geometry.rows_fast else 1
 
     @functools.cached_property
     def wide(self) -> bool:
         """Whether they are neighbours at a multiple of 16 bytes, and all there or none."""
         steps, rows = self.product.out_steps, self.geometry.rows.axes
-        if not self.rows_fast or steps is None or self.by_space is None or not rows:
+        if not self.geometry.rows_fast or steps is None or self.by_space is None or not rows:
             return False
         expected = 1
         for k in reversed(rows):
@@ -267,9 +237,9 @@ class TensorNest(ElementNest):
             "ROWS_DIRECT": int(rows_direct),
             "TURNS": tiling.turns,
             "ROW_TURNS": tiling.row_turns,
-            "ROWS_FAST": int(self.rows_fast),
+            "ROWS_FAST": int(self.geometry.rows_fast),
             "WIDTH": self.width,
-            "PITCH": tiling.pitch(self.rows_fast),
+            "PITCH": tiling.pitch(self.geometry.rows_fast),
             "ITEMS": math.prod(mapping.tile) * mapping.rows // self.width,
         }
         lines = [f"{key} = {value}," for key, value in constants.items()]
