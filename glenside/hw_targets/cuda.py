@@ -36,6 +36,8 @@ class CudaTarget(GpuTarget):
         from glenside.hw_targets.codegen.device.nvcc import compile_cubin, find_nvcc
 
         architecture = self.limits.architecture
+        if self.limits.has_matrix_units:
+            architecture = architecture.removesuffix("a") + "a"  # With instructions of its own.
 
         def build(source: str) -> Code:
             if find_nvcc() is None:
@@ -48,5 +50,5 @@ class CudaTarget(GpuTarget):
 register_target(
     "cuda",
     CudaTarget,
-    "an NVIDIA GPU, through nvcc and CuPy; cuda:sm_90 compiles for an architecture",
+    "an NVIDIA GPU, through nvcc and CuPy; cuda:sm_90 compiles for an architecture, +tf32 rounds",
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glenside.errors import TargetError
 from glenside.hw_targets.target import Executable, Progress
 from glenside.language import AccessType, Term
 
@@ -25,13 +27,27 @@ class GpuTarget:
     dialect: Dialect
 
     def __init__(self, option: str = "") -> None:
-        """The machine's device, or with ``option`` the profile of that name."""
+        """The machine's device, or with ``option`` the profile of that name; ``+tf32`` after it
+        lets the matrix units round what products of float32 multiply.
+
+        :raises TargetError: there is no such profile, or the device rounds nothing.
+        """
         self.option = option
         self._limits: DeviceLimits | None = None
-        if option:
+        self.profile, plus, self.rounding = option.partition("+")
+        if plus and self.rounding != "tf32":
+            raise TargetError(f"{self.dialect}:{option}: +{self.rounding} is not known: +tf32 is")
+        if self.profile:
             from glenside.hw_targets.codegen.device.limits import named_limits
 
-            self._limits = named_limits(self.dialect, option)
+            self._limits = self._rounding(named_limits(self.dialect, self.profile))
+
+    def _rounding(self, limits: DeviceLimits) -> DeviceLimits:
+        if not self.rounding:
+            return limits
+        if not limits.has_matrix_units:
+            raise TargetError(f"{limits.name} has no matrix units that take tf32")
+        return replace(limits, name=f"{limits.name}+tf32", tf32=True)
 
     @property
     def name(self) -> str:
@@ -45,7 +61,7 @@ class GpuTarget:
         :raises TargetError: no profile was named and there is no device.
         """
         if self._limits is None:
-            self._limits = self.read_limits()
+            self._limits = self._rounding(self.read_limits())
         return self._limits
 
     def read_limits(self) -> DeviceLimits:
