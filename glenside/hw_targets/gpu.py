@@ -27,27 +27,27 @@ class GpuTarget:
     dialect: Dialect
 
     def __init__(self, option: str = "") -> None:
-        """The machine's device, or with ``option`` the profile of that name; ``+tf32`` after it
-        lets the matrix units round what products of float32 multiply.
+        """The machine's device, or with ``option`` the profile of that name; ``tf32``, alone or
+        after the profile and a colon, lets matrix units round what products of float32 multiply.
 
-        :raises TargetError: there is no such profile, or the device rounds nothing.
+        :raises TargetError: there is no such profile, or the device has no such units.
         """
         self.option = option
         self._limits: DeviceLimits | None = None
-        self.profile, plus, self.rounding = option.partition("+")
-        if plus and self.rounding != "tf32":
-            raise TargetError(f"{self.dialect}:{option}: +{self.rounding} is not known: +tf32 is")
-        if self.profile:
+        words = option.split(":") if option else []
+        self.tf32 = words[-1:] == ["tf32"]
+        profile = ":".join(words[:-1] if self.tf32 else words)
+        if profile:
             from glenside.hw_targets.codegen.device.limits import named_limits
 
-            self._limits = self._rounding(named_limits(self.dialect, self.profile))
+            self._limits = self._rounding(named_limits(self.dialect, profile))
 
     def _rounding(self, limits: DeviceLimits) -> DeviceLimits:
-        if not self.rounding:
+        if not self.tf32:
             return limits
         if not limits.has_matrix_units:
             raise TargetError(f"{limits.name} has no matrix units that take tf32")
-        return replace(limits, name=f"{limits.name}+tf32", tf32=True)
+        return replace(limits, name=f"{limits.name}:tf32", tf32=True)
 
     @property
     def name(self) -> str:

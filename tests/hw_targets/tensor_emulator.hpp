@@ -13,6 +13,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -82,6 +83,7 @@ inline ucontext_t scheduler;
 inline std::vector<Group>* cluster;
 inline Meeting cluster_meeting;
 inline int threads, local_bytes;
+inline std::map<const void*, std::vector<Copy>> runs;  // Under way, by where they arrive.
 inline std::string problem;
 inline std::vector<std::pair<const unsigned char*, const unsigned char*>> memory;
 inline bool progress;
@@ -244,6 +246,32 @@ inline void copies_wait() {
     committed.pop_front();
   }
 }
+struct Arrival {
+  int rounds;
+  int asked;
+};
+inline void prepare(Arrival& arrival) { arrival = {0, 0}; }
+inline void prepared() {}
+inline void copy_run(unsigned char* target, const void* source, int size, Arrival& arrival) {
+  for (int at = 0; at < size; at += 16) {
+    copy(target + at, (const unsigned char*)source + at, true);
+    emulator::runs[&arrival].push_back(emulator::fiber->open.back());
+    emulator::fiber->open.pop_back();
+  }
+  if (size % 16) emulator::report("a run that is not made of 16 bytes");
+  if (arrival.asked != arrival.rounds) emulator::report("a run is asked for before the last came");
+  ++arrival.asked;
+}
+inline void wait_for(Arrival& arrival, int round) {
+  auto& run = emulator::runs[&arrival];
+  if (arrival.rounds == round) {
+    if (arrival.asked != round + 1) emulator::report("a run that nobody asked for");
+    for (const auto& one : run) std::memcpy(one.target, one.source, 16);
+    run.clear();
+    ++arrival.rounds;
+  }
+  if (arrival.rounds != round + 1) emulator::report("a run is waited for in the wrong round");
+}
 inline void visible_to_products() {}
 inline void products_begin() {}
 inline void products_commit() {
@@ -306,6 +334,7 @@ inline void launch(const int grid[3], int count, int bytes, const std::function<
       std::vector<Fiber> fibers((size_t)grid[2] * count);
       cluster = &groups;
       cluster_meeting = {};
+      runs.clear();
       for (int z = 0; z < grid[2]; ++z) {
         local[z].assign(bytes + 2 * guard + 128, 0xff);
         const uintptr_t start = (uintptr_t)local[z].data() + guard;

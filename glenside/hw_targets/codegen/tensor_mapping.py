@@ -183,9 +183,9 @@ class TensorProblem:
         lines = builder.named(plane + 8 + taps * rows, 1 << 20)
         stage_bytes = builder.product([units, lines, 16], 1 << 24)
         local = builder.product([stages, stage_bytes], 1 << 26)
-        builder.at_most("local memory", local, limits.local_bytes)
+        builder.at_most("local memory", local, limits.local_bytes - 192)
         lines_of_sums = builder.product([builder.named(rows + 32, 1 << 10), columns, 4], 1 << 24)
-        builder.at_most("local memory", lines_of_sums, limits.local_bytes)
+        builder.at_most("local memory", lines_of_sums, limits.local_bytes - 192)
         # Stages that are never filled are of no use; one is enough for one step.
         model.add(stages <= share)
         several = builder.named(share, 1 << 30) if isinstance(share, int) else share
@@ -325,17 +325,17 @@ _solved: dict[tuple[str, str], tuple[Any, list[TensorMapping]]] = {}
 # --- the model ------------------------------------------------------------------------------------
 
 _MODEL = {
-    "fetch": 70.0,  # bytes a cycle that a compute unit gets from the shared cache
-    "latency": 800.0,  # cycles from asking for a copy to its arrival
+    "fetch": 64.0,  # bytes a cycle that one compute unit gets from the shared cache, at most
+    "latency": 500.0,  # cycles from asking for a copy to its arrival
     "wait": 300.0,  # cycles between two steps of a group, nothing kept under way
     "overlapped": 100.0,  # the same, a product kept under way
-    "issue": 0.8,  # of the cycles it takes to ask for copies, what is not hidden
-    "gather": 100.0,  # cycles a warp takes to bring 16 bytes element by element
-    "fill": 1900.0,  # cycles until the first step has arrived, and to start and to end
-    "sums": 15.0,  # bytes of sums a cycle that go through local memory
-    "cluster": 4000.0,  # cycles in which the groups of a cluster wait for each other
-    "exchange": 12.0,  # bytes of sums a cycle from other groups
-    "launch": 0.4,  # of the time between kernels, what is not hidden
+    "issue": 1.2,  # of the cycles it takes to ask for copies, what is not hidden
+    "gather": 120.0,  # cycles a warp takes to bring 16 bytes element by element
+    "fill": 1500.0,  # cycles until the first step has arrived, and to start and to end
+    "sums": 14.0,  # bytes of sums a cycle that go through local memory
+    "cluster": 4500.0,  # cycles in which the groups of a cluster wait for each other
+    "exchange": 9.0,  # bytes of sums a cycle from other groups
+    "launch": 0.3,  # of the time between kernels, what is not hidden
 }
 """Fitted to measurements of convolutions on an H200."""
 
@@ -348,6 +348,10 @@ def predict(
 
     model = _MODEL
     boxes: dict[Any, TensorTiling] = {}
+    shared = limits.cache_bandwidth / limits.clock
+    space = geometry.space
+    elements = math.prod(space.streamed.shape) + math.prod(space.resident.shape)
+    least = (elements + space.size("batch", "m", "n")) * geometry.bytes / limits.bandwidth
     times = []
     for mapping in mappings:
         tiling = TensorTiling(geometry, mapping)
@@ -356,7 +360,10 @@ def predict(
             tiling.__dict__[name] = getattr(same, name)
         columns = tiling.columns_each
         products = tiling.taps * tiling.units // 2 * (mapping.rows // 64) * mapping.groups[1]
-        step = products * max(columns / 2, 16 + columns / 4)
+        brought = tiling.box.positions * tiling.units
+        rows = tiling.taps * tiling.units * mapping.rows
+        # A product takes half a cycle a position; local memory gives it 128 bytes a cycle.
+        step = max(products * columns / 2, products * (16 + columns / 4) + (brought + rows) / 8)
         local = tiling.local_bytes(rows_fast)
         used = min(limits.thread_registers, -(-(tiling.sums + 70) // 8) * 8)
         together = min(
@@ -367,11 +374,12 @@ def predict(
         blocks = math.prod(tiling.grid)
         per_unit = -(-blocks // limits.compute_units)
         together = max(1, min(together, per_unit))
-        brought = tiling.box.positions * tiling.units
-        rows = tiling.taps * tiling.units * mapping.rows
-        load = (brought + rows) * 16 / model["fetch"]
+        fetch = min(model["fetch"], shared / min(blocks, limits.compute_units))
+        load = (brought + rows) * 16 / fetch
         direct = geometry.direct(mapping.gathered)
-        issue = brought / 32 * (4 if direct else model["gather"]) + rows / 32 * 3
+        packed = geometry.space.resident.constant
+        issue = brought / 32 * (4 if direct else model["gather"])
+        issue += 0 if packed else rows / 32 * 4
         wait = model["overlapped" if mapping.kept else "wait"]
         arrival = (model["latency"] + load) / tiling.ahead
         chain = max(step + wait, arrival) if tiling.share > 1 else step + load
@@ -381,5 +389,6 @@ def predict(
         if mapping.split > 1:
             end += model["cluster"] + tiling.columns * mapping.rows * 4 / model["exchange"]
         cycles += -(-per_unit // together) * end
-        times.append(cycles / limits.clock + limits.launch_seconds * model["launch"])
+        seconds = max(cycles / limits.clock, least)
+        times.append(seconds + limits.launch_seconds * model["launch"])
     return np.array(times)

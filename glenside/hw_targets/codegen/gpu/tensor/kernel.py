@@ -120,6 +120,7 @@ class TensorNest(ElementNest):
             raise Unprintable("results that are no floats of these widths")
         self.geometry = geometry
         self.tiling = TensorTiling(geometry, mapping)
+        self.tiling.check()
         self.mapping = mapping
         self.dtype = space.streamed.dtype
         self.pointers: dict[int, str] = {}
@@ -232,6 +233,7 @@ class TensorNest(ElementNest):
             "BOX_BYTES": tiling.box_bytes,
             "ROWS_BYTES": tiling.rows_bytes,
             "STAGE_BYTES": tiling.stage_bytes,
+            "ARRIVALS": tiling.arrivals(geometry.rows_fast),
             "DIRECT": int(direct),
             "PACKED": int(packed),
             "ROWS_DIRECT": int(rows_direct),
@@ -683,13 +685,18 @@ class TensorNest(ElementNest):
             "__device__ __forceinline__ void store(int row, int place, const float (&values)"
             f"[{self.width}]) const {{\n"
         ]
-        for k, name in self.batch_names.items():
-            lines.append(f"  const int i{k} = {name};\n")
+
+        def declare(names: Iterable[tuple[int, str]], text: str, indent: str) -> None:
+            for k, name in names:
+                if re.search(rf"\bi{k}\b", text):
+                    lines.append(f"{indent}const int i{k} = {name};\n")
+
+        both = value_text + address_text
+        declare(self.batch_names.items(), both, "  ")
         for n, digit in enumerate(_digits("place", self.mapping.tile)):
             loop = geometry.loops[n]
             at = f"(start{n} + {digit})"
-            for axis, inner in zip(loop.axes, _digits(at, loop.sizes), strict=True):
-                lines.append(f"  const int i{axis} = {inner};\n")
+            declare(zip(loop.axes, _digits(at, loop.sizes), strict=True), both, "  ")
         kind = _TYPES[self.tail.dtype]
         if self.wide:
             lines.append(f"  alignas(16) {kind} results[{self.width}];\n")
@@ -698,15 +705,13 @@ class TensorNest(ElementNest):
         rows = geometry.rows
         if not self.wide and self.width > 1:
             lines.append(f"    if (row_start + row + k >= {rows.size}) break;\n")
-        for axis, digit in zip(rows.axes, _digits("(row_start + row + k)", rows.sizes),
-                               strict=True):  # fmt: skip
-            lines.append(f"    const int i{axis} = {digit};\n")
+        at, first = "(row_start + row + k)", "(row_start + row)"
+        inside = value_text if self.wide else both
+        declare(zip(rows.axes, _digits(at, rows.sizes), strict=True), inside, "    ")
         lines.append("    const float total = values[k];\n")
         if self.wide:
             lines.append(f"    assign(results[k], {value_text});\n  }}\n  {{\n")
-            for axis, digit in zip(rows.axes, _digits("(row_start + row)", rows.sizes),
-                                   strict=True):  # fmt: skip
-                lines.append(f"    const int i{axis} = {digit};\n")
+            declare(zip(rows.axes, _digits(first, rows.sizes), strict=True), address_text, "    ")
             lines.append(f"    *(uint4*)(out + ({address_text})) = packed(results);\n")
         else:
             lines.append(f"    assign(out[{address_text}], {value_text});\n")

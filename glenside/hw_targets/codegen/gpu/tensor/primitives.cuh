@@ -40,6 +40,39 @@ __device__ __forceinline__ void copies_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
+// A run of bytes that the copy engine brings; all threads may wait for it.
+struct Arrival {
+  unsigned long long state;
+};
+__device__ __forceinline__ void prepare(Arrival& arrival) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&arrival)) : "memory");
+}
+__device__ __forceinline__ void prepared() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+// By one thread.
+__device__ __forceinline__ void copy_run(unsigned char* target, const void* source, int size,
+                                         Arrival& arrival) {
+  const unsigned place = shared_address(&arrival);
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(place), "r"(size)
+               : "memory");
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+          shared_address(target)),
+      "l"(source), "r"(size), "r"(place)
+      : "memory");
+}
+// Waits for the run that was asked for as the ``round``-th, from 0.
+__device__ __forceinline__ void wait_for(Arrival& arrival, int round) {
+  asm volatile(
+      "{\n.reg .pred p;\nWAIT:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\nbra WAIT;\nDONE:\n}" ::
+          "r"(shared_address(&arrival)),
+      "r"(round & 1)
+      : "memory");
+}
+
 // What this thread wrote to shared memory is seen by products.
 __device__ __forceinline__ void visible_to_products() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

@@ -33,6 +33,16 @@ __device__ __forceinline__ void matrix_product(const P& p, unsigned char* local)
     }
   }
 
+  Arrival* const arrivals = (Arrival*)(local + P::ARRIVALS);
+  if constexpr (P::PACKED) {
+    if (thread == 0) {
+#pragma unroll
+      for (int stage = 0; stage < P::STAGES; ++stage) prepare(arrivals[stage]);
+      prepared();
+    }
+    group_wait();
+  }
+
   auto bring = [&](int number) {
     unsigned char* const box = local + number % P::STAGES * P::STAGE_BYTES;
     unsigned char* const rows = box + P::BOX_BYTES;
@@ -56,10 +66,8 @@ __device__ __forceinline__ void matrix_product(const P& p, unsigned char* local)
       }
     }
     if constexpr (P::PACKED) {
-      const unsigned char* const source = p.part(step);
-#pragma unroll 4
-      for (int item = thread; item < P::ROWS_BYTES / 16; item += P::THREADS)
-        copy(rows + item * 16, source + item * 16, true);
+      if (thread == 0)
+        copy_run(rows, p.part(step), P::ROWS_BYTES, arrivals[number % P::STAGES]);
     } else if constexpr (P::ROWS_DIRECT) {
       const int walked = p.row_walk(step);
 #pragma unroll
@@ -91,6 +99,7 @@ __device__ __forceinline__ void matrix_product(const P& p, unsigned char* local)
     copies_wait<P::AHEAD - 1>();
     visible_to_products();
     group_wait();
+    if constexpr (P::PACKED) wait_for(arrivals[number % P::STAGES], number / P::STAGES);
     const unsigned char* const box = local + number % P::STAGES * P::STAGE_BYTES;
     const unsigned long long columns =
         operand(box + column_group * P::COLUMNS_EACH * 16, P::PLANE);
@@ -136,7 +145,7 @@ __device__ __forceinline__ void matrix_product(const P& p, unsigned char* local)
     cluster_wait();
   else
     group_wait();
-#pragma unroll 2
+#pragma unroll 4
   for (int item = rank * P::THREADS + thread; item < P::ITEMS; item += P::THREADS * P::SPLIT) {
     const int row = P::ROWS_FAST ? item % (P::ROWS / P::WIDTH) * P::WIDTH : item / P::PLACES;
     const int place = P::ROWS_FAST ? item / (P::ROWS / P::WIDTH) : item % P::PLACES;
@@ -146,21 +155,29 @@ __device__ __forceinline__ void matrix_product(const P& p, unsigned char* local)
                                                     : row * P::PITCH + column);
     float values[P::WIDTH];
     if constexpr (P::WIDTH % 4 == 0) {
+      // Half of the threads begin with their second half, so that all read other banks.
+      const bool turned = P::WIDTH == 8 && item / 4 % 2;
+      float4 found[P::WIDTH / 4];
 #pragma unroll
-      for (int k = 0; k < P::WIDTH; k += 4) {
+      for (int k = 0; k < P::WIDTH / 4; ++k) {
+        const float* const start = own + (turned ? P::WIDTH - 4 - k * 4 : k * 4);
         float4 parts[P::SPLIT];
 #pragma unroll
         for (int other = 0; other < P::SPLIT; ++other)
           parts[other] =
-              P::SPLIT > 1 ? of_group4(own + k, (rank + other) % P::SPLIT) : *(float4*)(own + k);
-        float4 total = parts[0];
+              P::SPLIT > 1 ? of_group4(start, (rank + other) % P::SPLIT) : *(float4*)start;
+        found[k] = parts[0];
 #pragma unroll
         for (int other = 1; other < P::SPLIT; ++other) {
-          total.x += parts[other].x, total.y += parts[other].y;
-          total.z += parts[other].z, total.w += parts[other].w;
+          found[k].x += parts[other].x, found[k].y += parts[other].y;
+          found[k].z += parts[other].z, found[k].w += parts[other].w;
         }
-        values[k] = total.x, values[k + 1] = total.y, values[k + 2] = total.z;
-        values[k + 3] = total.w;
+      }
+#pragma unroll
+      for (int k = 0; k < P::WIDTH / 4; ++k) {
+        const float4 one = turned ? found[P::WIDTH / 4 - 1 - k] : found[k];
+        values[k * 4] = one.x, values[k * 4 + 1] = one.y;
+        values[k * 4 + 2] = one.z, values[k * 4 + 3] = one.w;
       }
     } else {
 #pragma unroll

@@ -6,6 +6,7 @@ import functools
 import math
 from dataclasses import dataclass
 
+from glenside.errors import TargetError
 from glenside.hw_targets.codegen.gpu.tensor.geometry import Box, Geometry
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping
 
@@ -21,6 +22,30 @@ class TensorTiling:
 
     geometry: Geometry
     mapping: TensorMapping
+
+    def check(self) -> None:
+        """Refuses a mapping that does not fit the product.
+
+        :raises TargetError: says what does not.
+        """
+        mapping, geometry = self.mapping, self.geometry
+        wrong = ""
+        if mapping.gathered is False and geometry.inner is None:
+            wrong = "the reduced loops cannot stay apart"
+        elif len(mapping.tile) != len(geometry.loops):
+            wrong = f"{len(geometry.loops)} loops over positions, {len(mapping.tile)} tiles"
+        elif mapping.rows % (FRAGMENT * mapping.groups[0]):
+            wrong = f"{mapping.rows} rows for {mapping.groups[0]} warpgroups"
+        elif mapping.chunk % (2 * geometry.unit):
+            wrong = f"chunks of {mapping.chunk} elements"
+        elif (mapping.split - 1) * self.share >= self.steps:
+            wrong = f"{self.steps} steps for {mapping.split} groups"
+        elif mapping.stages < 2 + mapping.kept and self.share > 1:
+            wrong = f"{mapping.stages} stages"
+        elif self.columns_each > 256:
+            wrong = f"{self.columns_each} positions for a warpgroup"
+        if wrong:
+            raise TargetError(f"the mapping does not fit the product: {wrong}")
 
     # --- the launch -------------------------------------------------------------------------------
 
@@ -149,8 +174,13 @@ class TensorTiling:
             return self.mapping.rows + 4
         return self.columns + (8 - self.columns) % 32
 
+    def arrivals(self, rows_fast: bool) -> int:
+        """Where the barriers that runs of rows arrive at lie."""
+        size = max(self.mapping.stages * self.stage_bytes, self.sums_bytes(rows_fast))
+        return -(-size // 128) * 128
+
     def local_bytes(self, rows_fast: bool) -> int:
-        return max(self.mapping.stages * self.stage_bytes, self.sums_bytes(rows_fast))
+        return self.arrivals(rows_fast) + 64
 
     # --- registers --------------------------------------------------------------------------------
 
