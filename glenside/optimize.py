@@ -15,6 +15,7 @@ from glenside.frontends import load_model
 from glenside.hw_targets.target import Progress, Target, find_target
 from glenside.interrupt import between_steps
 from glenside.language import Model, topological_order
+from glenside.precision import in_precision
 from glenside.program import Program
 from glenside.report import (
     Report,
@@ -41,6 +42,7 @@ def optimize(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     params: Mapping[str, Array] | None = None,
+    precision: str | None = None,
     node_limit: int = NODE_LIMIT,
     iter_limit: int = ITER_LIMIT,
     time_limit: float | None = None,
@@ -56,6 +58,8 @@ def optimize(
     :param target: name of a target, such as ``"cpu"`` or ``"systolic-array:16x16"``.
     :param shapes: shapes of inputs with dynamic dimensions, by name.
     :param params: arrays of parameters the model names but does not hold.
+    :param precision: ``"float16"`` computes what the model has in float32 in half precision, sums
+        in float32; inputs and outputs keep their dtypes. By default nothing is changed.
     :param node_limit: exploration stops when the e-graph has more e-nodes.
     :param iter_limit: exploration stops after so many iterations.
     :param time_limit: exploration stops after so many seconds; None, the default, never, so that
@@ -79,6 +83,8 @@ def optimize(
 
     with clock.stage("import") as step:
         imported = load_model(model, shapes=shapes, params=params, progress=step)
+        if precision is not None:
+            imported = in_precision(imported, precision)
     with clock.stage("saturate") as step:
         explored = saturate(
             imported.roots,
@@ -120,6 +126,7 @@ def optimize(
         rules=tuple(RuleUse(name, count) for name, count in explored.rules.items()),
         units=count_units(used),
         cost_parts=tuple(getattr(costs, "components", ())),
+        precision=precision,
     )
     names = {
         extracted.classes[number]: imported.names[term]

@@ -81,6 +81,8 @@ class Report:
     """Why it could not be checked where that was asked for: the device is missing, say."""
     cost_parts: tuple[str, ...] = ()
     """What the parts of a cost are called, where the cost model names them."""
+    precision: str | None = None
+    """The dtype that the model's float32 values were changed to, where that was asked for."""
 
     def checked(self, max_rel_error: float) -> Report:
         """The same report with the outcome of the check."""
@@ -111,6 +113,7 @@ class Report:
             "cost": {"before": _plain(self.cost_before), "after": _plain(self.cost_after)},
             "max_rel_error": self.max_rel_error,
             "unchecked": self.unchecked,
+            "precision": self.precision,
             "cost_model": self.cost_model,
             "cost_parts": list(self.cost_parts),
             "extractor": self.extractor,
@@ -163,6 +166,8 @@ class Report:
 
     def _rows(self) -> Iterable[tuple[str, str]]:
         yield "operators", str(self.operators)
+        if self.precision:
+            yield "precision", f"{self.precision} in place of float32, which sums are kept in"
         yield "offloads", _counts(self.offloads)
         if self.units:
             yield "units", ", ".join(map(_use, self.units))
