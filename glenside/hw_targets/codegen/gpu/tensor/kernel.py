@@ -16,7 +16,7 @@ from glenside.hw_targets.codegen.gpu.fallback import ElementNest
 from glenside.hw_targets.codegen.gpu.interface import DeviceKernel, DeviceLimits
 from glenside.hw_targets.codegen.gpu.space import Memory, Operand, ProductSpace
 from glenside.hw_targets.codegen.gpu.tensor.geometry import Geometry, geometry_of
-from glenside.hw_targets.codegen.gpu.tensor.printer import Unprintable, print_expression
+from glenside.hw_targets.codegen.gpu.tensor.printer import Unprintable, linear, print_expression
 from glenside.hw_targets.codegen.gpu.tensor.tiling import TensorTiling
 from glenside.hw_targets.codegen.kernels import Argument, KernelBuilder
 from glenside.hw_targets.codegen.partition import Kernel
@@ -654,6 +654,15 @@ class TensorNest(ElementNest):
         whole, tests, _ = self._row_coordinates()
         return self._units("row_unit", self.product.resident, "row_element", [], whole, tests)
 
+    def _neighbours(self, address: Any) -> bool:
+        """Whether an address moves with the row by one, and else by whole vectors."""
+        rows = self.geometry.rows.axes
+        found = linear(address)
+        if len(rows) != 1 or found is None:
+            return False
+        steps = {text: step for text, step in found.items() if text != f"i{rows[0]}"}
+        return found.get(f"i{rows[0]}") == 1 and all(n % self.width == 0 for n in steps.values())
+
     # --- results ----------------------------------------------------------------------------------
 
     def _store(self) -> str:
@@ -679,7 +688,21 @@ class TensorNest(ElementNest):
         address = view.address(index if self.by_space is not None else place)
         address = tirx.const(address, "int32") if isinstance(address, int) else address
         value = self.lowering.scoped(lambda: self.lowering.access(self.tail).load(place))
-        value_text = print_expression(value, texts, self._pointer)
+        vectors: list[tuple[str, str, str, str]] = []
+
+        def fetched(load: Any) -> str | None:
+            """The lane of a vector, for what neighbouring rows have at neighbouring places."""
+            kind = _TYPES.get(str(load.ty))
+            if not self.wide or kind is None or not self._neighbours(load.indices[0]):
+                return None
+            text = print_expression(load.indices[0], texts, self._pointer)
+            vector = (f"f{len(vectors)}", kind, self._pointer(load.source), text)
+            same = [each[0] for each in vectors if each[1:] == vector[1:]]
+            if not same:
+                vectors.append(vector)
+            return f"{same[0] if same else vector[0]}[k]"
+
+        value_text = print_expression(value, texts, self._pointer, fetched)
         address_text = print_expression(address, texts, self._pointer)
         lines = [
             "__device__ __forceinline__ void store(int row, int place, const float (&values)"
@@ -691,7 +714,7 @@ class TensorNest(ElementNest):
                 if re.search(rf"\bi{k}\b", text):
                     lines.append(f"{indent}const int i{k} = {name};\n")
 
-        both = value_text + address_text
+        both = " ".join([value_text, address_text, *(text for _, _, _, text in vectors)])
         declare(self.batch_names.items(), both, "  ")
         for n, digit in enumerate(_digits("place", self.mapping.tile)):
             loop = geometry.loops[n]
@@ -700,13 +723,24 @@ class TensorNest(ElementNest):
         kind = _TYPES[self.tail.dtype]
         if self.wide:
             lines.append(f"  alignas(16) {kind} results[{self.width}];\n")
+        for name, stored, pointer, text in vectors:
+            lines.append(f"  alignas(16) {stored} {name}[{self.width}];\n  {{\n")
+            declare(zip(geometry.rows.axes, _digits("(row_start + row)", geometry.rows.sizes),
+                        strict=True), text, "    ")  # fmt: skip
+            count = self.width * (2 if stored == "half" else 4) // 16
+            for part in range(count):
+                step = part * self.width // count
+                lines.append(
+                    f"    *(uint4*)({name} + {step}) = packed({pointer} + ({text}) + {step});\n"
+                )
+            lines.append("  }\n")
         lines.append("#pragma unroll\n")
         lines.append(f"  for (int k = 0; k < {self.width}; ++k) {{\n")
         rows = geometry.rows
         if not self.wide and self.width > 1:
             lines.append(f"    if (row_start + row + k >= {rows.size}) break;\n")
         at, first = "(row_start + row + k)", "(row_start + row)"
-        inside = value_text if self.wide else both
+        inside = value_text if self.wide else value_text + address_text
         declare(zip(rows.axes, _digits(at, rows.sizes), strict=True), inside, "    ")
         lines.append("    const float total = values[k];\n")
         if self.wide:

@@ -49,16 +49,20 @@ class Unprintable(Exception):
 
 
 def print_expression(
-    expression: Any, names: Mapping[Any, str], buffer: Callable[[Any], str]
+    expression: Any,
+    names: Mapping[Any, str],
+    buffer: Callable[[Any], str],
+    fetched: Callable[[Any], str | None] = lambda load: None,
 ) -> str:
     """The text.
 
     :param names: what variables are called.
     :param buffer: what the pointer to a buffer is called.
+    :param fetched: what the element that a load reads is called, where that was read before.
     :raises Unprintable: a part has no form here.
     """
     # Generators on a stack of one's own, since expressions may be deep.
-    printer = _Printer(dict(names), buffer)
+    printer = _Printer(dict(names), buffer, fetched)
     stack: list[Generator[Any, str, str]] = [printer.text(expression)]
     sent: str | None = None
     while True:
@@ -74,9 +78,40 @@ def print_expression(
             sent = None
 
 
+def linear(expression: Any) -> dict[str, int] | None:
+    """The factors of an integer expression's variables by name, its constant at ``""``; None where
+    it is no sum of variables times numbers."""
+    from tvm import tirx
+
+    total: dict[str, int] = {"": 0}
+    stack = [(expression, 1)]
+    while stack:
+        e, factor = stack.pop()
+        kind = type(e).__name__
+        if isinstance(e, tirx.IntImm):
+            total[""] += factor * int(e.value)
+        elif isinstance(e, tirx.Var):
+            total[str(e.name)] = total.get(str(e.name), 0) + factor
+        elif kind in ("Add", "Sub"):
+            stack += [(e.a, factor), (e.b, factor if kind == "Add" else -factor)]
+        elif kind == "Mul" and isinstance(e.b, tirx.IntImm):
+            stack.append((e.a, factor * int(e.b.value)))
+        elif kind == "Mul" and isinstance(e.a, tirx.IntImm):
+            stack.append((e.b, factor * int(e.a.value)))
+        else:
+            return None
+    return total
+
+
 class _Printer:
-    def __init__(self, names: dict[Any, str], buffer: Callable[[Any], str]) -> None:
-        self.names, self.buffer = names, buffer
+    def __init__(
+        self,
+        names: dict[Any, str],
+        buffer: Callable[[Any], str],
+        fetched: Callable[[Any], str | None],
+    ) -> None:
+        self.names, self.buffer, self.fetched = names, buffer, fetched
+        self.branches = 0  # What stands in one may not be read before.
 
     def text(self, e: Any) -> Generator[Any, str, str]:
         from tvm import tirx
@@ -122,8 +157,11 @@ class _Printer:
                 return inner
             return f"({self._type(target)})({inner})"
         if kind == "TensorLoad":
-            at = yield e.indices[0]
             self._type(str(e.ty))
+            known = None if self.branches else self.fetched(e)
+            if known is not None:
+                return f"number({known})"
+            at = yield e.indices[0]
             return f"number({self.buffer(e.source)}[{at}])"
         if kind == "Let":
             declared = []
@@ -153,8 +191,11 @@ class _Printer:
         else:
             function = ""
         texts = []
-        for part in parts:
+        for number, part in enumerate(parts):
+            branch = name.endswith("if_then_else") and number > 0
+            self.branches += branch
             text = yield part
+            self.branches -= branch
             texts.append(text)
         if function:
             return f"{function}({', '.join(texts)})"
