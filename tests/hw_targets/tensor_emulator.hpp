@@ -211,6 +211,12 @@ inline uint4 packed(const T* values) {
   std::memcpy(&result, values, 16);
   return result;
 }
+inline uint4 stored(const float (&values)[8]) {
+  half halves[8];
+  for (int k = 0; k < 8; ++k) halves[k] = emulator::to_half(values[k]);
+  return packed(halves);
+}
+inline uint4 stored(const float (&values)[4]) { return packed(values); }
 inline void assign(half& place, float value) { place = emulator::to_half(value); }
 inline void assign(float& place, float value) { place = value; }
 
@@ -247,30 +253,52 @@ inline void copies_wait() {
   }
 }
 struct Arrival {
-  int rounds;
-  int asked;
+  int rounds, expected, rest;  // Bytes of the round under way: those to come may be below zero.
 };
-inline void prepare(Arrival& arrival) { arrival = {0, 0}; }
+inline void prepare(Arrival& arrival) { arrival = {0, 0, 0}; }
 inline void prepared() {}
-inline void copy_run(unsigned char* target, const void* source, int size, Arrival& arrival) {
+inline void expect(Arrival& arrival, int size) {
+  if (arrival.expected) emulator::report("a run is asked for before the last came");
+  arrival.expected = size;
+  arrival.rest += size;
+}
+inline void copy_run_to(int groups, unsigned char* target, const void* source, int size,
+                        Arrival& arrival) {
+  using namespace emulator;
+  if (size % 16) report("a run that is not made of 16 bytes");
   for (int at = 0; at < size; at += 16) {
     copy(target + at, (const unsigned char*)source + at, true);
-    emulator::runs[&arrival].push_back(emulator::fiber->open.back());
-    emulator::fiber->open.pop_back();
+    Copy one = fiber->open.back();
+    fiber->open.pop_back();
+    for (int k = 0; k < groups; ++k) {
+      Group& group = groups > 1 ? (*cluster)[k] : *fiber->group;
+      auto* const there = (Arrival*)(group.local + ((unsigned char*)&arrival - fiber->group->local));
+      one.target = group.local + (target + at - fiber->group->local);
+      std::memset(one.target, 0xff, 16);
+      runs[there].push_back(one);
+      there->rest -= 16;
+    }
   }
-  if (size % 16) emulator::report("a run that is not made of 16 bytes");
-  if (arrival.asked != arrival.rounds) emulator::report("a run is asked for before the last came");
-  ++arrival.asked;
+}
+inline void copy_run(unsigned char* target, const void* source, int size, Arrival& arrival) {
+  copy_run_to(1, target, source, size, arrival);
 }
 inline void wait_for(Arrival& arrival, int round) {
-  auto& run = emulator::runs[&arrival];
-  if (arrival.rounds == round) {
-    if (arrival.asked != round + 1) emulator::report("a run that nobody asked for");
-    for (const auto& one : run) std::memcpy(one.target, one.source, 16);
-    run.clear();
-    ++arrival.rounds;
+  using namespace emulator;
+  for (int turns = 0; arrival.rounds == round; ++turns) {
+    if (arrival.expected && arrival.rest == 0) {
+      for (const auto& one : runs[&arrival]) std::memcpy(one.target, one.source, 16);
+      runs[&arrival].clear();
+      arrival.expected = 0;
+      ++arrival.rounds;
+      progress = true;
+    } else if (turns > 100000) {
+      return report("a run that nobody asked for");
+    } else {
+      yield();
+    }
   }
-  if (arrival.rounds != round + 1) emulator::report("a run is waited for in the wrong round");
+  if (arrival.rounds != round + 1) report("a run is waited for in the wrong round");
 }
 inline void visible_to_products() {}
 inline void products_begin() {}
@@ -321,26 +349,28 @@ inline void enter() {
   progress = true;
   for (;;) swapcontext(&fiber->context, &scheduler);
 }
-// Runs a launch whose clusters lie along z.
-inline void launch(const int grid[3], int count, int bytes, const std::function<void()>& kernel) {
+// Runs a launch whose clusters lie along z, or ``across`` of them along x.
+inline void launch(const int grid[3], int across, int count, int bytes,
+                   const std::function<void()>& kernel) {
   threads = count;
   local_bytes = bytes;
   body = kernel;
   const int guard = 4096;
   for (int y = 0; y < grid[1] && problem.empty(); ++y)
-    for (int x = 0; x < grid[0] && problem.empty(); ++x) {
-      std::vector<Group> groups(grid[2]);
-      std::vector<std::vector<unsigned char>> local(grid[2]);
-      std::vector<Fiber> fibers((size_t)grid[2] * count);
+    for (int x = 0; x < grid[0] && problem.empty(); x += across) {
+      const int together = grid[2] * across;
+      std::vector<Group> groups(together);
+      std::vector<std::vector<unsigned char>> local(together);
+      std::vector<Fiber> fibers((size_t)together * count);
       cluster = &groups;
       cluster_meeting = {};
       runs.clear();
-      for (int z = 0; z < grid[2]; ++z) {
+      for (int z = 0; z < together; ++z) {
         local[z].assign(bytes + 2 * guard + 128, 0xff);
         const uintptr_t start = (uintptr_t)local[z].data() + guard;
         groups[z].local = (unsigned char*)((start + 127) / 128 * 128);
         groups[z].rank = z;
-        groups[z].place = {(unsigned)x, (unsigned)y, (unsigned)z};
+        groups[z].place = {(unsigned)(x + z % across), (unsigned)y, (unsigned)(z / across)};
         groups[z].warpgroups.resize(count / 128);
         for (int thread = 0; thread < count; ++thread) {
           Fiber& one = fibers[(size_t)z * count + thread];
@@ -364,7 +394,7 @@ inline void launch(const int grid[3], int count, int bytes, const std::function<
         }
         if (left && !progress) report("threads wait for each other");
       }
-      for (int z = 0; z < grid[2]; ++z) {
+      for (int z = 0; z < together; ++z) {
         const unsigned char* end = local[z].data() + local[z].size();
         for (const unsigned char* at = groups[z].local + bytes; at < end; ++at)
           if (*at != 0xff) report("a write beyond local memory");

@@ -113,6 +113,10 @@ CASES = {
         images((1, 9, 9, 64), (72, 3, 3, 64), last=True),
         mapped((5, 9), rows=128, groups=(2, 1), stages=3, split=2, kept=1),
     ),
+    "shared rows": Given(
+        images((2, 12, 10, 48), (64, 3, 3, 48), last=True),
+        mapped((1, 6, 10), stages=4, kept=1, shared=2),
+    ),
     "stride": Given(
         images((3, 13, 11, 40), (72, 3, 3, 40), stride=(2, 2), last=True),
         mapped((1, 4, 6), rows=128, groups=(1, 1), chunk=32, stages=2, split=2),

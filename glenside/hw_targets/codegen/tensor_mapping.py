@@ -25,7 +25,8 @@ class TensorMapping:
     rows; ``groups`` are the warpgroups (128 threads) along rows and along positions. A step takes
     ``chunk`` elements of the inner reduced loop; ``stages`` steps are in local memory at a time,
     and a product of the previous step may be under way for each ``kept``. The ``split`` groups of a
-    cluster share the steps and add up their sums. ``gathered``: all reduced loops are one.
+    cluster share the steps and add up their sums; or ``shared`` groups of a cluster have the same
+    rows, which each brings a part of to all. ``gathered``: all reduced loops are one.
     """
 
     tile: tuple[int, ...]
@@ -36,6 +37,7 @@ class TensorMapping:
     split: int = 1
     kept: int = 0
     gathered: bool = False
+    shared: int = 1
     predicted: float = 0.0
     """Seconds, by the model."""
 
@@ -124,10 +126,9 @@ class TensorProblem:
         geometry = self.geometry
         if geometry.inner is None:
             return [True]
-        # Little is gained by taps of an inner loop that does not fill a unit or two.
+        # Where the inner loop does not fill a unit or two, fewer products may do.
         few = geometry.inner_size(False) < 2 * geometry.unit
-        gather = bool(geometry.windows) and few
-        return [True] if gather else [False]
+        return [False, True] if geometry.windows and few else [False]
 
     def solutions(self, gathered: bool) -> list[TensorMapping]:
         """The mappings of one form."""
@@ -159,6 +160,9 @@ class TensorProblem:
         units = builder.column(depth, [d[0] for d in depths], "units")
         split = builder.column(depth, [d[1] for d in depths], "split")
         share = builder.column(depth, [d[2] for d in depths], "share")
+        shared = builder.column(depth, [d[3] for d in depths], "shared")
+        odd = builder.column(tile, [t.groups % 2 for t in tiles], "odd")
+        builder.at_most("grid", shared + odd, 2)
         stages = builder.column(stage, list(_STAGES), "stages")
 
         threads = builder.product([along, across, 128], 1 << 12)
@@ -205,7 +209,13 @@ class TensorProblem:
         # Rows in vain: at most as many as in the smallest groups, and a quarter.
         covered = builder.product([down, rows], 1 << 31)
         builder.at_most("tiles", covered, max(rows_padded, rows_padded * 5 // 4))
+        # Rows are shared where there is more than the device has room for at once.
         blocks = builder.product([groups, down, batches], 1 << 40)
+        if not isinstance(shared, int):
+            flag = model.new_bool_var("")
+            model.add(shared > 1).only_enforce_if(flag)
+            model.add(shared <= 1).only_enforce_if(~flag)
+            model.add(blocks >= limits.compute_units).only_enforce_if(flag)
         whole = builder.product([blocks, split], 1 << 42)
         builder.at_most_if_above("partial sums", whole, 4 * limits.compute_units, split, 1)
 
@@ -218,8 +228,9 @@ class TensorProblem:
                 d, n = depths[self.value(depth)], _STAGES[self.value(stage)]
                 found.append(
                     TensorMapping(
-                        t.tile, s[0], (s[1], s[2]), d[0] * unit, n, d[1], int(n >= 3), gathered
-                    )
+                        t.tile, s[0], (s[1], s[2]), d[0] * unit, n, d[1], int(n >= 3), gathered,
+                        d[3],
+                    )  # fmt: skip
                 )
                 if len(found) >= _MOST:
                     self.stop_search()
@@ -268,8 +279,8 @@ class TensorProblem:
         ranges = [range(n + 1) for n in ends]
         return max(self.geometry.tap_place(box, index) for index in itertools.product(*ranges))
 
-    def _depths(self, gathered: bool) -> list[tuple[int, int, int]]:
-        """Units of a step, groups of a cluster, and the steps of each of them."""
+    def _depths(self, gathered: bool) -> list[tuple[int, int, int, int]]:
+        """Units of a step, groups that share the steps, steps of each, groups that share rows."""
         geometry = self.geometry
         inner = geometry.inner_size(gathered)
         needed = -(-inner // geometry.unit)
@@ -282,7 +293,9 @@ class TensorProblem:
             for split in _SPLITS:
                 share = -(-steps // split)
                 if split <= self.limits.cluster_groups and (split - 1) * share < steps:
-                    made.append((units, split, share))
+                    made.append((units, split, share, 1))
+            if geometry.space.resident.constant and self.limits.cluster_groups > 1 and steps > 1:
+                made.append((units, 1, steps, 2))
         return made
 
 
@@ -307,8 +320,8 @@ def tensor_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> li
     seen: dict[Any, int] = {}
     chosen = []
     for m in known:
-        kinds = [("tile", m.tile, m.rows, m.groups), ("split", m.tile, m.split)]
-        kinds.append(("depth", m.rows, m.groups, m.split, m.chunk))
+        kinds = [("tile", m.tile, m.rows, m.groups, m.shared), ("split", m.tile, m.split, m.shared)]
+        kinds.append(("depth", m.rows, m.groups, m.split, m.chunk, m.shared))
         if any(seen.get(kind, 0) >= 2 for kind in kinds):
             continue
         for kind in kinds:
@@ -326,14 +339,15 @@ _solved: dict[tuple[str, str], tuple[Any, list[TensorMapping]]] = {}
 
 _MODEL = {
     "fetch": 64.0,  # bytes a cycle that one compute unit gets from the shared cache, at most
-    "latency": 500.0,  # cycles from asking for a copy to its arrival
+    "latency": 800.0,  # cycles from asking for a copy to its arrival
     "wait": 300.0,  # cycles between two steps of a group, nothing kept under way
-    "overlapped": 100.0,  # the same, a product kept under way
-    "issue": 1.2,  # of the cycles it takes to ask for copies, what is not hidden
-    "gather": 120.0,  # cycles a warp takes to bring 16 bytes element by element
-    "fill": 1500.0,  # cycles until the first step has arrived, and to start and to end
+    "overlapped": 120.0,  # the same, a product kept under way
+    "meeting": 150.0,  # cycles more for groups that share rows
+    "issue": 2.0,  # of the cycles it takes to ask for copies, what is not hidden
+    "gather": 150.0,  # cycles a warp takes to bring 16 bytes element by element
+    "fill": 1250.0,  # cycles until the first step has arrived, and to start and to end
     "sums": 14.0,  # bytes of sums a cycle that go through local memory
-    "cluster": 4500.0,  # cycles in which the groups of a cluster wait for each other
+    "cluster": 3700.0,  # cycles in which the groups of a cluster wait for each other
     "exchange": 9.0,  # bytes of sums a cycle from other groups
     "launch": 0.3,  # of the time between kernels, what is not hidden
 }
@@ -348,7 +362,7 @@ def predict(
 
     model = _MODEL
     boxes: dict[Any, TensorTiling] = {}
-    shared = limits.cache_bandwidth / limits.clock
+    all_fetch = limits.cache_bandwidth / limits.clock
     space = geometry.space
     elements = math.prod(space.streamed.shape) + math.prod(space.resident.shape)
     least = (elements + space.size("batch", "m", "n")) * geometry.bytes / limits.bandwidth
@@ -374,13 +388,15 @@ def predict(
         blocks = math.prod(tiling.grid)
         per_unit = -(-blocks // limits.compute_units)
         together = max(1, min(together, per_unit))
-        fetch = min(model["fetch"], shared / min(blocks, limits.compute_units))
-        load = (brought + rows) * 16 / fetch
+        fetch = min(model["fetch"], all_fetch / min(blocks, limits.compute_units))
+        load = (brought + rows / mapping.shared) * 16 / fetch
         direct = geometry.direct(mapping.gathered)
         packed = geometry.space.resident.constant
         issue = brought / 32 * (4 if direct else model["gather"])
         issue += 0 if packed else rows / 32 * 4
         wait = model["overlapped" if mapping.kept else "wait"]
+        if mapping.shared > 1:
+            wait += model["meeting"]
         arrival = (model["latency"] + load) / tiling.ahead
         chain = max(step + wait, arrival) if tiling.share > 1 else step + load
         cycles = max(step, load, chain / together) + issue * model["issue"] / together

@@ -132,7 +132,7 @@ class DeviceKernel:
     """Texts that ``source`` builds upon, each of which a program has once."""
     local_bytes: int = 0
     cluster: int = 1
-    """Groups along z that run together and read each other's local memory (CUDA only)."""
+    """Groups that run together and read each other's local memory (CUDA only)."""
     writes: Any = None
     """The term whose value is complete after this launch, if any."""
     predicted: float | None = None

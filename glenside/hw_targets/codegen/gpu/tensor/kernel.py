@@ -143,7 +143,9 @@ class TensorNest(ElementNest):
         names = [f"in{k}" for k in range(len(self.parameters))]
         declared.append(f"{_TYPES[self.tail.dtype]}* __restrict__ out")
         arguments.append(Argument(self.target.buffer, self.target.base, self.target.extent))
-        cluster = f"__cluster_dims__(1, 1, {self.mapping.split}) " if self.mapping.split > 1 else ""
+        cluster = ""
+        if self.mapping.split > 1 or self.mapping.shared > 1:
+            cluster = f"__cluster_dims__({self.mapping.shared}, 1, {self.mapping.split}) "
         members = "".join(
             f"    const {_TYPES[str(p.dtype)]}* in{k};\n" for k, p in enumerate(self.parameters)
         )
@@ -171,7 +173,7 @@ class TensorNest(ElementNest):
             source=source,
             library=library,
             local_bytes=tiling.local_bytes(self.geometry.rows_fast),
-            cluster=self.mapping.split,
+            cluster=self.mapping.split * self.mapping.shared,
             writes=self.tail,
             predicted=self.mapping.predicted or None,
         )
@@ -220,6 +222,7 @@ class TensorNest(ElementNest):
             "STEPS": tiling.steps,
             "SHARE": tiling.share,
             "SPLIT": mapping.split,
+            "SHARED": mapping.shared,
             "STAGES": mapping.stages,
             "AHEAD": tiling.ahead,
             "KEPT": mapping.kept,
@@ -688,6 +691,8 @@ class TensorNest(ElementNest):
         address = view.address(index if self.by_space is not None else place)
         address = tirx.const(address, "int32") if isinstance(address, int) else address
         value = self.lowering.scoped(lambda: self.lowering.access(self.tail).load(place))
+        if type(value).__name__ == "Cast" and str(value.ty) == "float16":
+            value = value.value  # Storing rounds.
         vectors: list[tuple[str, str, str, str]] = []
 
         def fetched(load: Any) -> str | None:
@@ -720,9 +725,8 @@ class TensorNest(ElementNest):
             loop = geometry.loops[n]
             at = f"(start{n} + {digit})"
             declare(zip(loop.axes, _digits(at, loop.sizes), strict=True), both, "  ")
-        kind = _TYPES[self.tail.dtype]
         if self.wide:
-            lines.append(f"  alignas(16) {kind} results[{self.width}];\n")
+            lines.append(f"  float results[{self.width}];\n")
         for name, stored, pointer, text in vectors:
             lines.append(f"  alignas(16) {stored} {name}[{self.width}];\n  {{\n")
             declare(zip(geometry.rows.axes, _digits("(row_start + row)", geometry.rows.sizes),
@@ -744,9 +748,9 @@ class TensorNest(ElementNest):
         declare(zip(rows.axes, _digits(at, rows.sizes), strict=True), inside, "    ")
         lines.append("    const float total = values[k];\n")
         if self.wide:
-            lines.append(f"    assign(results[k], {value_text});\n  }}\n  {{\n")
+            lines.append(f"    results[k] = {value_text};\n  }}\n  {{\n")
             declare(zip(rows.axes, _digits(first, rows.sizes), strict=True), address_text, "    ")
-            lines.append(f"    *(uint4*)(out + ({address_text})) = packed(results);\n")
+            lines.append(f"    *(uint4*)(out + ({address_text})) = stored(results);\n")
         else:
             lines.append(f"    assign(out[{address_text}], {value_text});\n")
         lines.append("  }\n}\n")

@@ -17,6 +17,17 @@ __device__ __forceinline__ uint4 packed(const half* values) { return *(const uin
 __device__ __forceinline__ uint4 packed(const float* values) {
   return *(const uint4*)values;
 }
+// Numbers as 16 bytes of halves or floats.
+__device__ __forceinline__ uint4 stored(const float (&values)[8]) {
+  uint4 result;
+  half2* const pairs = (half2*)&result;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) pairs[k] = __floats2half2_rn(values[k * 2], values[k * 2 + 1]);
+  return result;
+}
+__device__ __forceinline__ uint4 stored(const float (&values)[4]) {
+  return *(const uint4*)values;
+}
 __device__ __forceinline__ void assign(half& place, float value) {
   place = __float2half_rn(value);
 }
@@ -51,16 +62,29 @@ __device__ __forceinline__ void prepared() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-// By one thread.
+// By one thread: so many bytes will come.
+__device__ __forceinline__ void expect(Arrival& arrival, int size) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                   shared_address(&arrival)),
+               "r"(size)
+               : "memory");
+}
 __device__ __forceinline__ void copy_run(unsigned char* target, const void* source, int size,
                                          Arrival& arrival) {
-  const unsigned place = shared_address(&arrival);
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(place), "r"(size)
-               : "memory");
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
           shared_address(target)),
-      "l"(source), "r"(size), "r"(place)
+      "l"(source), "r"(size), "r"(shared_address(&arrival))
+      : "memory");
+}
+// To the same place of all groups of a cluster, where it arrives likewise.
+__device__ __forceinline__ void copy_run_to(int groups, unsigned char* target, const void* source,
+                                            int size, Arrival& arrival) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+      "[%0], [%1], %2, [%3], %4;" ::"r"(shared_address(target)),
+      "l"(source), "r"(size), "r"(shared_address(&arrival)),
+      "h"((unsigned short)((1 << groups) - 1))
       : "memory");
 }
 // Waits for the run that was asked for as the ``round``-th, from 0.
