@@ -63,8 +63,7 @@ def check(
         if error > allowed:
             raise CheckFailed(
                 f"output {name!r} of {model.name} differs from NumPy by {error:.2e} (relative, "
-                f"{allowed:.0e} is allowed): "
-                + _first_difference(program, model, env, inputs)
+                f"{allowed:.0e} is allowed): " + _first_difference(program, model, env, inputs)
             )
         worst = max(worst, error)
     return worst

@@ -72,7 +72,6 @@ def _converted(name: str, array: Array, precision: str) -> Array:
     most = np.finfo(precision).max
     beyond = np.isfinite(kept) & (np.abs(kept) > most)
     if beyond.any():
-        raise InputError(
-            f"parameter {name!r} holds {float(kept[beyond].flat[0]):g}: {precision} ends at {most:g}"
-        )
+        worst = float(kept[beyond].flat[0])
+        raise InputError(f"parameter {name!r} holds {worst:g}: {precision} ends at {most:g}")
     return np.broadcast_to(kept.astype(precision), array.shape)

@@ -50,5 +50,5 @@ class CudaTarget(GpuTarget):
 register_target(
     "cuda",
     CudaTarget,
-    "an NVIDIA GPU, through nvcc and CuPy; cuda:sm_90 compiles for an architecture, cuda:tf32 rounds",
+    "an NVIDIA GPU, through nvcc and CuPy; cuda:sm_90 for one elsewhere, cuda:tf32 rounds",
 )

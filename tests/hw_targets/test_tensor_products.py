@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from tests.hw_targets.tensor_help import HOPPER, emulate, make_case
 
 from glenside.errors import TargetError
 from glenside.hw_targets import find_target
@@ -17,6 +16,7 @@ from glenside.hw_targets.codegen.mapping import GpuMapping, best_mappings
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping
 from glenside.language import Term, evaluate
 from glenside.language import builders as b
+from tests.hw_targets.tensor_help import HOPPER, emulate, make_case
 
 ERRORS = {"float16": 1e-3, "float32": 1e-3}
 """Relative norm; float32 operands are cut to 10 bits of mantissa."""
@@ -146,9 +146,7 @@ CASES = {
         mapped((3, 5), chunk=16, stages=1),
     ),
     "odd channels": Given(images((3, 8, 9, 13), (17, 3, 3, 13), last=True)),
-    "long window": Given(
-        images((1, 6, 15, 32), (40, 1, 7, 32), (1, 3), (0, 3), (0, 2), last=True)
-    ),
+    "long window": Given(images((1, 6, 15, 32), (40, 1, 7, 32), (1, 3), (0, 3), (0, 2), last=True)),
     "groups": Given(images((2, 32, 8, 8), (64, 16, 3, 3), groups=2)),
     "finished": Given(finished((2, 8, 6, 32), (24, 3, 3, 32), last=True)),
     "finished, channels first": Given(finished((1, 16, 7, 9), (20, 16, 3, 3), last=False)),

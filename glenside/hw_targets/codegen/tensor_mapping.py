@@ -49,7 +49,10 @@ class TensorMapping:
     def from_json(cls, text: str | dict[str, Any]) -> TensorMapping:
         """A mapping from its text, or from what ``json.loads`` makes of it."""
         given = json.loads(text) if isinstance(text, str) else text
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
+        }
+        return cls(**values)
 
 
 # --- the problem ----------------------------------------------------------------------------------
@@ -111,7 +114,7 @@ class TensorProblem:
     # --- solutions ----------------------------------------------------------------------------
 
     def ranked(self) -> list[TensorMapping]:
-        """The mappings that obey all constraints, best predicted first; none where there is none."""
+        """The mappings that obey all constraints, best predicted first; maybe none."""
         found = []
         for gathered in self.forms():
             found += self.solutions(gathered)
@@ -228,9 +231,16 @@ class TensorProblem:
                 d, n = depths[self.value(depth)], _STAGES[self.value(stage)]
                 found.append(
                     TensorMapping(
-                        t.tile, s[0], (s[1], s[2]), d[0] * unit, n, d[1], int(n >= 3), gathered,
-                        d[3],
-                    )  # fmt: skip
+                        tile=t.tile,
+                        rows=s[0],
+                        groups=(s[1], s[2]),
+                        chunk=d[0] * unit,
+                        stages=n,
+                        split=d[1],
+                        kept=int(n >= 3),
+                        gathered=gathered,
+                        shared=d[3],
+                    )
                 )
                 if len(found) >= _MOST:
                     self.stop_search()

@@ -63,7 +63,9 @@ def compile_for_device(
     from glenside.hw_targets.codegen.gpu.interface import check_dtypes
     from glenside.hw_targets.codegen.partition import partition
 
-    cut = partition(outputs, inputs, params, plain=True, rows_last=_on_matrix_units(outputs, limits))
+    cut = partition(
+        outputs, inputs, params, plain=True, rows_last=_on_matrix_units(outputs, limits)
+    )
     check_dtypes(cut, limits)
     kernels, steps, watched = _steps(cut, limits, dialect, choose, progress)
     if progress:

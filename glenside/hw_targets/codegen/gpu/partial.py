@@ -136,7 +136,9 @@ class PartialSums(ElementNest):
         ]
         return None if not tests else tests[0] if len(tests) == 1 else tirx.all(*tests)
 
-    def _store_one(self, at: Sequence[Any], flat: Any, buffer: Any, rows: int, columns: int) -> Stmt:
+    def _store_one(
+        self, at: Sequence[Any], flat: Any, buffer: Any, rows: int, columns: int
+    ) -> Stmt:
         from tvm import tirx
 
         if self._columns_fast:

@@ -110,9 +110,7 @@ def predict_all(
     per_unit = np.ceil(blocks / limits.compute_units)
     together = np.minimum(together, per_unit)
     lanes = limits.peak.get(space.accumulate, 1e12) / 2 / limits.compute_units / limits.clock
-    hidden = np.minimum(
-        1, together * warps * (1 + np.minimum(sums, 64) / 64) / 2 / model["hide"]
-    )
+    hidden = np.minimum(1, together * warps * (1 + np.minimum(sums, 64) / 64) / 2 / model["hide"])
     us = 1e6
     cycles = per_unit * stages * issue * warps * limits.warp / lanes / hidden
     cycles = cycles + per_unit * np.where(exchanged, sums * warps * model["exchange"], 0)

@@ -61,6 +61,7 @@ def _in_namespace(text: str) -> str:
 
 
 def multiplication_name(dtype: str, columns: int) -> str:
+    """What that function is called."""
     return f"multiply_{'half' if dtype == 'float16' else 'tf32'}_{columns}"
 
 
@@ -296,8 +297,8 @@ class TensorNest(ElementNest):
         name = multiplication_name(self.dtype, self.tiling.columns_each)
         return _indented([
             "static __device__ __forceinline__ void multiply(\n"
-            f"    float (&sums)[{count}], unsigned long long rows, unsigned long long columns, bool add) "
-            f"{{\n  {name}(sums, rows, columns, add);\n}}\n"
+            f"    float (&sums)[{count}], unsigned long long rows, unsigned long long columns,\n"
+            f"    bool add) {{\n  {name}(sums, rows, columns, add);\n}}\n"
         ])  # fmt: skip
 
     def _tap(self) -> str:
@@ -328,9 +329,7 @@ class TensorNest(ElementNest):
         box = self.tiling.box
         digits = _digits("place", self.mapping.tile)
         terms = [
-            _times(digit, box.step(n))
-            for n, digit in enumerate(digits)
-            if self.mapping.tile[n] > 1
+            _times(digit, box.step(n)) for n, digit in enumerate(digits) if self.mapping.tile[n] > 1
         ]
         return _indented([
             "static __device__ __forceinline__ int column(int place) "
