@@ -117,6 +117,10 @@ CASES = {
         images((2, 12, 10, 48), (64, 3, 3, 48), last=True),
         mapped((1, 6, 10), stages=4, kept=1, shared=2),
     ),
+    "images in one tile": Given(
+        images((3, 7, 5, 32), (64, 3, 3, 32), (1, 1), (2, 1), (1, 2), last=True),
+        mapped((2, 8, 6), stages=2),
+    ),
     "stride": Given(
         images((3, 13, 11, 40), (72, 3, 3, 40), stride=(2, 2), last=True),
         mapped((1, 4, 6), rows=128, groups=(1, 1), chunk=32, stages=2, split=2),

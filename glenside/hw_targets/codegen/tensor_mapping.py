@@ -212,13 +212,7 @@ class TensorProblem:
         # Rows in vain: at most as many as in the smallest groups, and a quarter.
         covered = builder.product([down, rows], 1 << 31)
         builder.at_most("tiles", covered, max(rows_padded, rows_padded * 5 // 4))
-        # Rows are shared where there is more than the device has room for at once.
         blocks = builder.product([groups, down, batches], 1 << 40)
-        if not isinstance(shared, int):
-            flag = model.new_bool_var("")
-            model.add(shared > 1).only_enforce_if(flag)
-            model.add(shared <= 1).only_enforce_if(~flag)
-            model.add(blocks >= limits.compute_units).only_enforce_if(flag)
         whole = builder.product([blocks, split], 1 << 42)
         builder.at_most_if_above("partial sums", whole, 4 * limits.compute_units, split, 1)
 

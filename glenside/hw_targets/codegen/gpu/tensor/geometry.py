@@ -44,7 +44,8 @@ class Side:
     """One side of a box. ``dimension`` is that of the base, None for a loop's own side.
 
     ``members`` are the loops along it with their steps in positions; ``unit`` elements of the base
-    lie between neighbours of one residue.
+    lie between neighbours of one residue. The last ``overlap`` positions are zeros, as the first
+    ones are, and lie where the first ones of the next line along this side do.
     """
 
     dimension: int | None
@@ -52,6 +53,12 @@ class Side:
     unit: int
     residues: tuple[int, ...]
     extent: int
+    overlap: int = 0
+
+    @property
+    def pitch(self) -> int:
+        """Positions from one line to the next."""
+        return self.extent - self.overlap
 
 
 @dataclass(frozen=True)
@@ -67,13 +74,14 @@ class Box:
         result, step = [], 1
         for side in reversed(self.sides):
             result.append(step)
-            step *= side.extent
+            step *= side.pitch
         return tuple(result[::-1])
 
     @functools.cached_property
     def phase(self) -> int:
         """Positions of one choice of residues."""
-        return math.prod(side.extent for side in self.sides)
+        pairs = zip(self.sides, self.strides, strict=True)
+        return 1 + sum((side.extent - 1) * stride for side, stride in pairs)
 
     @functools.cached_property
     def phases(self) -> tuple[int, ...]:
@@ -287,9 +295,22 @@ class Geometry:
             reach = sum(moves[n] // unit * (tile[n] - 1) for n in numbers)
             extent = 1 + reach + max(offsets) // unit
             members = tuple((n, moves[n] // unit) for n in numbers)
-            sides.append((min(numbers), Side(d, members, unit, residues, extent)))
+            overlap = 0
+            if min(numbers) > 0 and unit == 1 and all(tile[n] == self.loops[n].size for n in numbers):
+                overlap = self._shared_border(d, extent)
+            sides.append((min(numbers), Side(d, members, unit, residues, extent, overlap)))
         sides.sort(key=lambda each: each[0])
         return Box(tuple(side for _, side in sides), tuple(tile))
+
+    def _shared_border(self, dimension: int, extent: int) -> int:
+        """Zeros that a whole line along a dimension both begins and ends with."""
+        streamed, memory = self.space.streamed, self.memory
+        if memory is None or any(streamed.steps[k][dimension] for k in self.batch):
+            return 0
+        start, before = streamed.start[dimension], memory.before[dimension]
+        first = before - start
+        last = start + extent - (before + memory.size[dimension])
+        return max(0, min(first, last, extent - 1))
 
     def tap_place(self, box: Box, index: Sequence[int]) -> int:
         """How far a tap's positions lie from the first tap's."""

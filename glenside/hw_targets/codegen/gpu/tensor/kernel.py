@@ -396,7 +396,7 @@ class TensorNest(ElementNest):
     def _decoded(self) -> list[str]:
         """Statements that find the place of a position along each side."""
         box = self.tiling.box
-        extents = [side.extent for side in box.sides]
+        extents = [side.pitch for side in box.sides]
         phases = box.phases
         many = math.prod(phases) > 1
         lines = []

@@ -165,7 +165,6 @@ __device__ __forceinline__ void matrix_product(const P& p, unsigned char* local)
   for (int item = rank * P::THREADS + thread; item < P::ITEMS; item += P::THREADS * P::SPLIT) {
     const int row = P::ROWS_FAST ? item % (P::ROWS / P::WIDTH) * P::WIDTH : item / P::PLACES;
     const int place = P::ROWS_FAST ? item / (P::ROWS / P::WIDTH) : item % P::PLACES;
-    if (!p.present(row, place)) continue;
     const int column = P::column(place);
     const float* const own = shared + (P::ROWS_FAST ? column * P::PITCH + row
                                                     : row * P::PITCH + column);
@@ -205,7 +204,7 @@ __device__ __forceinline__ void matrix_product(const P& p, unsigned char* local)
         values[k] = total;
       }
     }
-    p.store(row, place, values);
+    if (p.present(row, place)) p.store(row, place, values);
   }
   if constexpr (P::SPLIT > 1) cluster_wait();
 }
