@@ -262,26 +262,14 @@ inline void expect(Arrival& arrival, int size) {
   arrival.expected = size;
   arrival.rest += size;
 }
-inline void copy_run_to(int groups, unsigned char* target, const void* source, int size,
-                        Arrival& arrival) {
-  using namespace emulator;
-  if (size % 16) report("a run that is not made of 16 bytes");
+inline void copy_run(unsigned char* target, const void* source, int size, Arrival& arrival) {
+  if (size % 16) emulator::report("a run that is not made of 16 bytes");
   for (int at = 0; at < size; at += 16) {
     copy(target + at, (const unsigned char*)source + at, true);
-    Copy one = fiber->open.back();
-    fiber->open.pop_back();
-    for (int k = 0; k < groups; ++k) {
-      Group& group = groups > 1 ? (*cluster)[k] : *fiber->group;
-      auto* const there = (Arrival*)(group.local + ((unsigned char*)&arrival - fiber->group->local));
-      one.target = group.local + (target + at - fiber->group->local);
-      std::memset(one.target, 0xff, 16);
-      runs[there].push_back(one);
-      there->rest -= 16;
-    }
+    emulator::runs[&arrival].push_back(emulator::fiber->open.back());
+    emulator::fiber->open.pop_back();
+    arrival.rest -= 16;
   }
-}
-inline void copy_run(unsigned char* target, const void* source, int size, Arrival& arrival) {
-  copy_run_to(1, target, source, size, arrival);
 }
 inline void wait_for(Arrival& arrival, int round) {
   using namespace emulator;
@@ -349,16 +337,15 @@ inline void enter() {
   progress = true;
   for (;;) swapcontext(&fiber->context, &scheduler);
 }
-// Runs a launch whose clusters lie along z, or ``across`` of them along x.
-inline void launch(const int grid[3], int across, int count, int bytes,
-                   const std::function<void()>& kernel) {
+// Runs a launch whose clusters lie along z.
+inline void launch(const int grid[3], int count, int bytes, const std::function<void()>& kernel) {
   threads = count;
   local_bytes = bytes;
   body = kernel;
   const int guard = 4096;
   for (int y = 0; y < grid[1] && problem.empty(); ++y)
-    for (int x = 0; x < grid[0] && problem.empty(); x += across) {
-      const int together = grid[2] * across;
+    for (int x = 0; x < grid[0] && problem.empty(); ++x) {
+      const int together = grid[2];
       std::vector<Group> groups(together);
       std::vector<std::vector<unsigned char>> local(together);
       std::vector<Fiber> fibers((size_t)together * count);
@@ -370,7 +357,7 @@ inline void launch(const int grid[3], int across, int count, int bytes,
         const uintptr_t start = (uintptr_t)local[z].data() + guard;
         groups[z].local = (unsigned char*)((start + 127) / 128 * 128);
         groups[z].rank = z;
-        groups[z].place = {(unsigned)(x + z % across), (unsigned)y, (unsigned)(z / across)};
+        groups[z].place = {(unsigned)x, (unsigned)y, (unsigned)z};
         groups[z].warpgroups.resize(count / 128);
         for (int thread = 0; thread < count; ++thread) {
           Fiber& one = fibers[(size_t)z * count + thread];

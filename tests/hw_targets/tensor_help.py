@@ -79,7 +79,6 @@ def emulate(cases: Sequence[Case], folder: Path) -> list[np.ndarray]:
             (ctypes.c_void_p * len(pointers))(*pointers),
             (ctypes.c_long * len(sizes))(*sizes),
             (ctypes.c_int * 3)(*case.kernel.grid),
-            case.tiling.mapping.shared,
             case.kernel.block[0],
             case.kernel.local_bytes,
         )
@@ -130,15 +129,15 @@ def _entry(case: Case) -> str:
     types = [each.rsplit("*", 1)[0] + "*" for each in signature[1].split(",")]
     arguments = ", ".join(f"({kind})p[{k}]" for k, kind in enumerate(types))
     return f"""
-extern "C" const char* run_{case.name}(void** p, const long* sizes, const int* grid, int across,
-                                       int threads, int local_bytes) {{
+extern "C" const char* run_{case.name}(void** p, const long* sizes, const int* grid, int threads,
+                                       int local_bytes) {{
   emulator::problem.clear();
   emulator::memory.clear();
   for (int k = 0; k < {len(types)}; ++k) {{
     const auto* start = (const unsigned char*)p[k];
     emulator::memory.push_back({{start, start + sizes[k]}});
   }}
-  emulator::launch(grid, across, threads, local_bytes, [=] {{ {case.name}({arguments}); }});
+  emulator::launch(grid, threads, local_bytes, [=] {{ {case.name}({arguments}); }});
   return emulator::problem.c_str();
 }}
 """

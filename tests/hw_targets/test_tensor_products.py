@@ -113,10 +113,6 @@ CASES = {
         images((1, 9, 9, 64), (72, 3, 3, 64), last=True),
         mapped((5, 9), rows=128, groups=(2, 1), stages=3, split=2, kept=1),
     ),
-    "shared rows": Given(
-        images((2, 12, 10, 48), (64, 3, 3, 48), last=True),
-        mapped((1, 6, 10), stages=4, kept=1, shared=2),
-    ),
     "images in one tile": Given(
         images((3, 7, 5, 32), (64, 3, 3, 32), (1, 1), (2, 1), (1, 2), last=True),
         mapped((2, 8, 6), stages=2),

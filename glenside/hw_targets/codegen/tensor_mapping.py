@@ -25,8 +25,7 @@ class TensorMapping:
     rows; ``groups`` are the warpgroups (128 threads) along rows and along positions. A step takes
     ``chunk`` elements of the inner reduced loop; ``stages`` steps are in local memory at a time,
     and a product of the previous step may be under way for each ``kept``. The ``split`` groups of a
-    cluster share the steps and add up their sums; or ``shared`` groups of a cluster have the same
-    rows, which each brings a part of to all. ``gathered``: all reduced loops are one.
+    cluster share the steps and add up their sums. ``gathered``: all reduced loops are one.
     """
 
     tile: tuple[int, ...]
@@ -37,7 +36,6 @@ class TensorMapping:
     split: int = 1
     kept: int = 0
     gathered: bool = False
-    shared: int = 1
     predicted: float = 0.0
     """Seconds, by the model."""
 
@@ -163,9 +161,6 @@ class TensorProblem:
         units = builder.column(depth, [d[0] for d in depths], "units")
         split = builder.column(depth, [d[1] for d in depths], "split")
         share = builder.column(depth, [d[2] for d in depths], "share")
-        shared = builder.column(depth, [d[3] for d in depths], "shared")
-        odd = builder.column(tile, [t.groups % 2 for t in tiles], "odd")
-        builder.at_most("grid", shared + odd, 2)
         stages = builder.column(stage, list(_STAGES), "stages")
 
         threads = builder.product([along, across, 128], 1 << 12)
@@ -233,7 +228,6 @@ class TensorProblem:
                         split=d[1],
                         kept=int(n >= 3),
                         gathered=gathered,
-                        shared=d[3],
                     )
                 )
                 if len(found) >= _MOST:
@@ -283,8 +277,8 @@ class TensorProblem:
         ranges = [range(n + 1) for n in ends]
         return max(self.geometry.tap_place(box, index) for index in itertools.product(*ranges))
 
-    def _depths(self, gathered: bool) -> list[tuple[int, int, int, int]]:
-        """Units of a step, groups that share the steps, steps of each, groups that share rows."""
+    def _depths(self, gathered: bool) -> list[tuple[int, int, int]]:
+        """Units of a step, groups of a cluster, and the steps of each of them."""
         geometry = self.geometry
         inner = geometry.inner_size(gathered)
         needed = -(-inner // geometry.unit)
@@ -297,9 +291,7 @@ class TensorProblem:
             for split in _SPLITS:
                 share = -(-steps // split)
                 if split <= self.limits.cluster_groups and (split - 1) * share < steps:
-                    made.append((units, split, share, 1))
-            if geometry.space.resident.constant and self.limits.cluster_groups > 1 and steps > 1:
-                made.append((units, 1, steps, 2))
+                    made.append((units, split, share))
         return made
 
 
@@ -324,8 +316,8 @@ def tensor_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> li
     seen: dict[Any, int] = {}
     chosen = []
     for m in known:
-        kinds = [("tile", m.tile, m.rows, m.groups, m.shared), ("split", m.tile, m.split, m.shared)]
-        kinds.append(("depth", m.rows, m.groups, m.split, m.chunk, m.shared))
+        kinds = [("tile", m.tile, m.rows, m.groups), ("split", m.tile, m.split)]
+        kinds.append(("depth", m.rows, m.groups, m.split, m.chunk))
         if any(seen.get(kind, 0) >= 2 for kind in kinds):
             continue
         for kind in kinds:
@@ -342,18 +334,18 @@ _solved: dict[tuple[str, str], tuple[Any, list[TensorMapping]]] = {}
 # --- the model ------------------------------------------------------------------------------------
 
 _MODEL = {
-    "fetch": 64.0,  # bytes a cycle that one compute unit gets from the shared cache, at most
-    "latency": 800.0,  # cycles from asking for a copy to its arrival
+    "fetch": 78.0,  # bytes a cycle that one compute unit gets from the shared cache, at most
+    "together": 2.5,  # of the shared cache's rate, as groups read the same rows at one time
+    "latency": 720.0,  # cycles from asking for a copy to its arrival
     "wait": 300.0,  # cycles between two steps of a group, nothing kept under way
-    "overlapped": 120.0,  # the same, a product kept under way
-    "meeting": 150.0,  # cycles more for groups that share rows
-    "issue": 2.0,  # of the cycles it takes to ask for copies, what is not hidden
-    "gather": 150.0,  # cycles a warp takes to bring 16 bytes element by element
-    "fill": 1250.0,  # cycles until the first step has arrived, and to start and to end
-    "sums": 14.0,  # bytes of sums a cycle that go through local memory
-    "cluster": 3700.0,  # cycles in which the groups of a cluster wait for each other
-    "exchange": 9.0,  # bytes of sums a cycle from other groups
-    "launch": 0.3,  # of the time between kernels, what is not hidden
+    "overlapped": 55.0,  # the same, a product kept under way
+    "issue": 3.0,  # of the cycles it takes to ask for copies, what is not hidden
+    "gather": 22.0,  # cycles a warp takes to bring an element for each of its threads
+    "fill": 1700.0,  # cycles until the first step has arrived, and to start and to end
+    "sums": 11.4,  # bytes of sums a cycle that go through local memory
+    "cluster": 2000.0,  # cycles in which the groups of a cluster wait for each other
+    "exchange": 5.0,  # bytes of sums a cycle from other groups
+    "launch": 0.25,  # of the time between kernels, what is not hidden
 }
 """Fitted to measurements of convolutions on an H200."""
 
@@ -366,7 +358,7 @@ def predict(
 
     model = _MODEL
     boxes: dict[Any, TensorTiling] = {}
-    all_fetch = limits.cache_bandwidth / limits.clock
+    all_fetch = model["together"] * limits.cache_bandwidth / limits.clock
     space = geometry.space
     elements = math.prod(space.streamed.shape) + math.prod(space.resident.shape)
     least = (elements + space.size("batch", "m", "n")) * geometry.bytes / limits.bandwidth
@@ -393,14 +385,13 @@ def predict(
         per_unit = -(-blocks // limits.compute_units)
         together = max(1, min(together, per_unit))
         fetch = min(model["fetch"], all_fetch / min(blocks, limits.compute_units))
-        load = (brought + rows / mapping.shared) * 16 / fetch
+        load = (brought + rows) * 16 / fetch
         direct = geometry.direct(mapping.gathered)
         packed = geometry.space.resident.constant
-        issue = brought / 32 * (4 if direct else model["gather"])
+        read = tiling.box.positions * min(mapping.chunk, tiling.inner)
+        issue = brought / 8 if direct else read / 32 * model["gather"] + brought / 8
         issue += 0 if packed else rows / 32 * 4
         wait = model["overlapped" if mapping.kept else "wait"]
-        if mapping.shared > 1:
-            wait += model["meeting"]
         arrival = (model["latency"] + load) / tiling.ahead
         chain = max(step + wait, arrival) if tiling.share > 1 else step + load
         cycles = max(step, load, chain / together) + issue * model["issue"] / together

@@ -144,9 +144,7 @@ class TensorNest(ElementNest):
         names = [f"in{k}" for k in range(len(self.parameters))]
         declared.append(f"{_TYPES[self.tail.dtype]}* __restrict__ out")
         arguments.append(Argument(self.target.buffer, self.target.base, self.target.extent))
-        cluster = ""
-        if self.mapping.split > 1 or self.mapping.shared > 1:
-            cluster = f"__cluster_dims__({self.mapping.shared}, 1, {self.mapping.split}) "
+        cluster = f"__cluster_dims__(1, 1, {self.mapping.split}) " if self.mapping.split > 1 else ""
         members = "".join(
             f"    const {_TYPES[str(p.dtype)]}* in{k};\n" for k, p in enumerate(self.parameters)
         )
@@ -174,7 +172,7 @@ class TensorNest(ElementNest):
             source=source,
             library=library,
             local_bytes=tiling.local_bytes(self.geometry.rows_fast),
-            cluster=self.mapping.split * self.mapping.shared,
+            cluster=self.mapping.split,
             writes=self.tail,
             predicted=self.mapping.predicted or None,
         )
@@ -223,7 +221,6 @@ class TensorNest(ElementNest):
             "STEPS": tiling.steps,
             "SHARE": tiling.share,
             "SPLIT": mapping.split,
-            "SHARED": mapping.shared,
             "STAGES": mapping.stages,
             "AHEAD": tiling.ahead,
             "KEPT": mapping.kept,

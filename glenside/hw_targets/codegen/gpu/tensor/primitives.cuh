@@ -77,16 +77,6 @@ __device__ __forceinline__ void copy_run(unsigned char* target, const void* sour
       "l"(source), "r"(size), "r"(shared_address(&arrival))
       : "memory");
 }
-// To the same place of all groups of a cluster, where it arrives likewise.
-__device__ __forceinline__ void copy_run_to(int groups, unsigned char* target, const void* source,
-                                            int size, Arrival& arrival) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
-      "[%0], [%1], %2, [%3], %4;" ::"r"(shared_address(target)),
-      "l"(source), "r"(size), "r"(shared_address(&arrival)),
-      "h"((unsigned short)((1 << groups) - 1))
-      : "memory");
-}
 // Waits for the run that was asked for as the ``round``-th, from 0.
 __device__ __forceinline__ void wait_for(Arrival& arrival, int round) {
   asm volatile(

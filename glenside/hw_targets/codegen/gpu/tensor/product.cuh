@@ -5,8 +5,7 @@
 // share is brought to shared memory once, as planes of 16 bytes a position: eight neighbouring
 // positions are a cell of the matrix units, wherever they start, so that a window offset is nothing
 // but another start. Positions between the rows of the tile are computed too, and not stored.
-// The groups of a cluster either share the steps, and each adds up a part of the sums of all, or
-// they have the same rows, and each brings a part of these to all.
+// The groups of a cluster share the steps; each adds up a part of the sums of all.
 template <class P>
 __device__ __forceinline__ void matrix_product(const P& p, unsigned char* local) {
   const int thread = threadIdx.x;
@@ -14,13 +13,6 @@ __device__ __forceinline__ void matrix_product(const P& p, unsigned char* local)
   const int rank = P::SPLIT > 1 ? (int)blockIdx.z : 0;
   const int first = rank * P::SHARE;
   const int steps = P::SHARE < P::STEPS - first ? P::SHARE : P::STEPS - first;
-
-  auto all_wait = [] {
-    if constexpr (P::SHARED > 1)
-      cluster_wait();
-    else
-      group_wait();
-  };
 
   int places[P::DIRECT ? P::TURNS : 1];
   if constexpr (P::DIRECT) {
@@ -48,7 +40,7 @@ __device__ __forceinline__ void matrix_product(const P& p, unsigned char* local)
       for (int stage = 0; stage < P::STAGES; ++stage) prepare(arrivals[stage]);
       prepared();
     }
-    all_wait();
+    group_wait();
   }
 
   auto bring = [&](int number) {
@@ -77,12 +69,7 @@ __device__ __forceinline__ void matrix_product(const P& p, unsigned char* local)
       if (thread == 0) {
         Arrival& arrival = arrivals[number % P::STAGES];
         expect(arrival, P::ROWS_BYTES);
-        if constexpr (P::SHARED > 1) {
-          const int each = P::ROWS_BYTES / P::SHARED, at = (int)blockIdx.x % P::SHARED * each;
-          copy_run_to(P::SHARED, rows + at, p.part(step) + at, each, arrival);
-        } else {
-          copy_run(rows, p.part(step), P::ROWS_BYTES, arrival);
-        }
+        copy_run(rows, p.part(step), P::ROWS_BYTES, arrival);
       }
     } else if constexpr (P::ROWS_DIRECT) {
       const int walked = p.row_walk(step);
@@ -114,7 +101,7 @@ __device__ __forceinline__ void matrix_product(const P& p, unsigned char* local)
   for (int number = 0; number < steps; ++number) {
     copies_wait<P::AHEAD - 1>();
     visible_to_products();
-    all_wait();
+    group_wait();
     if constexpr (P::PACKED) wait_for(arrivals[number % P::STAGES], number / P::STAGES);
     const unsigned char* const box = local + number % P::STAGES * P::STAGE_BYTES;
     const unsigned long long columns =

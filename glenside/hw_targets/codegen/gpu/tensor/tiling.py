@@ -42,13 +42,6 @@ class TensorTiling:
             wrong = f"{self.steps} steps for {mapping.split} groups"
         elif mapping.stages < 2 + mapping.kept and self.share > 1:
             wrong = f"{mapping.stages} stages"
-        elif mapping.shared > 1 and (
-            mapping.split > 1
-            or not geometry.space.resident.constant
-            or self.grid[0] % mapping.shared
-            or self.rows_bytes % (16 * mapping.shared)
-        ):
-            wrong = f"rows shared by {mapping.shared} groups"
         elif self.columns_each > 256:
             wrong = f"{self.columns_each} positions for a warpgroup"
         if wrong:
