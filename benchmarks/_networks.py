@@ -81,7 +81,7 @@ def _random_weights(model: Model, seed: int = 3) -> dict[str, np.ndarray]:
         if array.dtype != np.float32 or array.size < 2:
             params[name] = array
         elif array.ndim > 1:
-            scale = np.float32(np.sqrt(2 / np.prod(array.shape[1:])))
+            scale = np.float32(np.sqrt(1 / np.prod(array.shape[1:])))
             params[name] = (steps * scale)[rng.integers(0, LEVELS, array.shape)]
         else:
             params[name] = (1 + steps / 4)[rng.integers(0, LEVELS, array.shape)]

@@ -160,10 +160,11 @@ def errors(program: Any, answers: Any) -> tuple[float, bool]:
     worst, same = 0.0, True
     for key in answers.files:
         given = inputs_of(program.inputs, int(key.removeprefix("seed_")))
-        got = program.run(given)[0]
+        got = program.run(given)[0].astype("float64")
         right = answers[key].astype("float64")
-        worst = max(worst, float(np.linalg.norm(got - right) / np.linalg.norm(right)))
-        same = same and np.array_equal(got, through_tensors(program, given))
+        error = float(np.linalg.norm(got - right) / np.linalg.norm(right))
+        worst = max(worst, error if np.isfinite(error) else np.inf)
+        same = same and np.array_equal(got, through_tensors(program, given), equal_nan=True)
     return worst, same
 
 

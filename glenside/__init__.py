@@ -6,9 +6,12 @@ the ways to say it, picks the cheapest for the target and compiles it.
 
 from glenside import errors
 from glenside.errors import GlensideError
+from glenside.explore import explore
+from glenside.explore_hardware import explore_hardware
 from glenside.hw_targets import Accelerator, targets
 from glenside.optimize import optimize
 from glenside.program import Program, load
+from glenside.quantization import Quantization
 from glenside.report import Report
 
 __version__ = "0.1.0"
@@ -17,8 +20,11 @@ __all__ = [
     "Accelerator",
     "GlensideError",
     "Program",
+    "Quantization",
     "Report",
     "errors",
+    "explore",
+    "explore_hardware",
     "load",
     "optimize",
     "targets",

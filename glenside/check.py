@@ -28,9 +28,13 @@ TOLERANCE = {"float16": 2e-2, "float32": 1e-3, "float64": 1e-9}
 """Largest error by dtype, relative to the largest magnitude in the tensor; other dtypes: none.
 Sums of thousands of float32 products in another order differ by some 1e-5."""
 
-OWN_NUMERICS = 5e-2
-"""Likewise between two runs through units that round: the last bit of an operand may decide which
-way, and that may be a step of a small format."""
+STEPS = 5e-2
+"""Likewise between two runs through what rounds to small formats: the last bit of an operand may
+decide which way, and that may be a step of the format."""
+
+RESTATED = frozenset({"scale-out-of-dot"})
+"""Rules that compute exactly what floats only round to, in front of a rounding to a small format:
+where the two differ, they differ by a step."""
 
 
 def check(
@@ -53,9 +57,14 @@ def check(
     expected = evaluate(model.roots, env, step)
     if any(has_own_numerics(t) for t in topological_order(program.terms)):
         return _check_units(program, model, env, expected)
+    results = program.run(inputs)
+    restated = any(rule.matches for rule in program.report.rules if rule.name in RESTATED)
+    rounds = restated or program.report.quantization is not None
+    if rounds and not all(map(agrees, results, expected)):
+        return _check_units(program, model, env, expected, restated)
     worst = 0.0
     halves = any(term.dtype == "float16" for term in topological_order(model.roots))
-    for name, right, got in zip(model.outputs, expected, program.run(inputs), strict=True):
+    for name, right, got in zip(model.outputs, expected, results, strict=True):
         error = relative_error(got, right)
         allowed = TOLERANCE.get(right.dtype.name, 0.0)
         if halves and allowed:  # Whatever the output's own dtype is.
@@ -76,23 +85,31 @@ def has_own_numerics(term: Term) -> bool:
 
 
 def _check_units(
-    program: Program, model: Model, env: Mapping[str, Array], expected: list[Array]
+    program: Program,
+    model: Model,
+    env: Mapping[str, Array],
+    expected: list[Array],
+    restated: bool = False,
 ) -> float:
+    """Holds the program against what it means, up to the steps of small formats.
+
+    :param restated: what it means differs from the model by such steps too.
+    """
     meant = map_terms(program.terms, units.meaning)
     rewritten = evaluate([meant[term] for term in program.terms], env)
     simulated = evaluate(program.terms, env)
     got = program.run({name: env[name] for name in model.inputs})
     for name, right, said in zip(model.outputs, expected, rewritten, strict=True):
-        if not agrees(said, right):
+        if not agrees(said, right) and not (restated and relative_error(said, right) <= STEPS):
             raise CheckFailed(
                 f"output {name!r} of {model.name}: a rewrite is unsound, what the program means "
                 f"differs by {relative_error(said, right):.2e} (relative)"
             )
     for name, right, ran in zip(model.outputs, simulated, got, strict=True):
-        if relative_error(ran, right) > OWN_NUMERICS:
+        if relative_error(ran, right) > STEPS:
             raise CheckFailed(
                 f"output {name!r} of {model.name} differs by {relative_error(ran, right):.2e} "
-                f"(relative, {OWN_NUMERICS:.0e} is allowed) from what the units' simulators give"
+                f"(relative, {STEPS:.0e} is allowed) from what the units' simulators give"
             )
     return max(map(relative_error, got, expected), default=0.0)
 

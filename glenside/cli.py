@@ -21,10 +21,13 @@ from rich.text import Text
 
 import glenside
 from glenside.errors import GlensideError, InputError
+from glenside.explore_hardware import AREAS, SOLVER_LIMIT
+from glenside.hardware_front import check_plot_path
 from glenside.hw_targets.target import Progress as Listener
 from glenside.language import AccessType, random_inputs
-from glenside.optimize import ITER_LIMIT, NODE_LIMIT
+from glenside.limits import ITER_LIMIT, NODE_LIMIT
 from glenside.program import Program
+from glenside.quantization import Quantization
 
 if TYPE_CHECKING:
     from glenside.rewrites.ruleset import RuleSet
@@ -104,13 +107,35 @@ def optimize(
     cost_model: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="In place of the target's own: maximise-offload or roofline."
+            metavar="NAME",
+            help="In place of the target's own: maximise-offload, roofline or cycles.",
         ),
     ] = None,
     extractor: Annotated[
-        str, typer.Option(metavar="NAME", help="best, bottom-up or greedy-dag.")
+        str, typer.Option(metavar="NAME", help="best, bottom-up, greedy-dag or ilp.")
     ] = "best",
+    quantize: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SAMPLES.npz",
+            help="Quantise a float model to int8 first, calibrated with these inputs by name.",
+        ),
+    ] = None,
+    percentile: Annotated[
+        float,
+        typer.Option(min=0, max=100, help="Of the magnitudes in a sample that --quantize keeps."),
+    ] = 100.0,
+    ilp_limit: Annotated[
+        float | None,
+        typer.Option(min=0, help="Most seconds of the ilp extractor, as its solver counts them."),
+    ] = None,
     check: Annotated[bool, typer.Option(help="Compare with NumPy on random inputs.")] = True,
+    egraph: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json", help="Write the explored e-graph, as egraph-serialize's JSON."
+        ),
+    ] = None,
 ) -> None:
     """Optimise a model for a target and report what came of it."""
     with _progress() as listener:
@@ -125,7 +150,10 @@ def optimize(
             time_limit=time_limit,
             cost_model=cost_model,
             extractor=extractor,
+            quantize=Quantization(_read_npz(quantize), percentile) if quantize else None,
+            ilp_limit=ilp_limit,
             check=check,
+            egraph=egraph,
             progress=listener,
         )
     if output is not None:
@@ -178,21 +206,7 @@ def run(
     """
     if output is not None and output.suffix != ".npz":
         raise InputError(f"--output {output}: outputs are written as .npz; name a file so")
-    if program and Path(program).is_dir():
-        for option, value in (("--target", target), ("--shape", shape), ("--params", params)):
-            if value:
-                raise InputError(f"{option} is for a model; {program} is a saved program")
-        loaded = glenside.load(program)
-    else:
-        with _progress() as listener:
-            loaded = glenside.optimize(
-                program,
-                target or DEFAULT_TARGET,
-                shapes=_shapes(shape),
-                params=_read_npz(params) if params else None,
-                check=False,
-                progress=listener,
-            )
+    loaded = _program(program, target, shape, params)
     arrays = _inputs(loaded, inputs or [], seed)
     seconds = []
     for _ in range(repeat):
@@ -213,6 +227,165 @@ def run(
         table.add_row(name, *map(_cell, cells))
     _out.print(table)
     _out.print(f"{min(seconds) * 1e3:.2f} ms" + (f", best of {repeat}" if repeat > 1 else ""))
+
+
+@app.command("explore-hardware")
+def explore_hardware(
+    model: ModelArgument,
+    areas: Annotated[
+        str, typer.Option(metavar="A,A,...", help="Budgets, in multipliers.")
+    ] = ",".join(map(str, AREAS)),
+    candidate: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TARGET",
+            help="A unit that may be built, by its target; repeat it for several. "
+            "By default systolic arrays of all sizes that fit.",
+        ),
+    ] = None,
+    shape: ShapeOption = None,
+    params: ParamsOption = None,
+    node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
+    iter_limit: Annotated[int, typer.Option(min=0, help="Most iterations.")] = ITER_LIMIT,
+    solver_limit: Annotated[
+        float, typer.Option(min=0, help="Most seconds for each area, as the solver counts them.")
+    ] = SOLVER_LIMIT,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE.json", help="Write the front as JSON."),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the front: .svg, .png or .html."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the front as JSON.")] = False,
+) -> None:
+    """Find which units, within an area, run a model fastest."""
+    if plot is not None:
+        check_plot_path(plot)
+    with _progress() as listener:
+        front = glenside.explore_hardware(
+            model,
+            _areas(areas),
+            candidate,
+            shapes=_shapes(shape),
+            params=_read_npz(params) if params else None,
+            node_limit=node_limit,
+            iter_limit=iter_limit,
+            solver_limit=solver_limit,
+            progress=listener,
+        )
+    text = json.dumps(front.to_json(), indent=2)
+    if output is not None:
+        try:
+            output.write_text(text + "\n")
+        except OSError as problem:
+            raise InputError(f"cannot write {output}: {problem.strerror}") from problem
+    if plot is not None:
+        front.save_plot(plot)
+    if as_json:
+        print(text)
+    else:
+        _out.print(front)
+
+
+def _areas(option: str) -> list[float]:
+    try:
+        return [float(each) for each in option.split(",") if each.strip()]
+    except ValueError:
+        raise InputError(
+            f"--areas is written A,A,... such as 64,256,1024; got {option!r}"
+        ) from None
+
+
+@app.command()
+def explain(
+    program: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROGRAM",
+            help="A saved program's directory, or a model file (ONNX or Relay text).",
+            show_default=False,
+        ),
+    ],
+    node: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Only what concerns this value of the model."),
+    ] = None,
+    target: TargetOption = None,
+    shape: ShapeOption = None,
+    params: ParamsOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """Say from which layer each accelerator call came, by which rules, and what stayed on the host.
+
+    --target, --shape and --params are for models: a saved program has its own.
+    """
+    told = _program(program, target, shape, params).explain(node)
+    if as_json:
+        print(json.dumps(told.to_json(), indent=2))
+    else:
+        _out.print(told)
+
+
+@app.command()
+def explore(
+    model: ModelArgument,
+    target: TargetOption = None,
+    shape: ShapeOption = None,
+    params: ParamsOption = None,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="PATTERN", help="Stop when this is found, such as '(call ?u ?p ?x)'."),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.html", help="Write a page to look around in the e-graph."),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw charts: .svg, .png, .html or .json."),
+    ] = None,
+    cost_model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="In place of the target's own.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all tables as JSON.")] = False,
+    node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
+    iter_limit: Annotated[int, typer.Option(min=0, help="Most iterations.")] = ITER_LIMIT,
+    time_limit: Annotated[
+        float | None, typer.Option(min=0, help="Most seconds of exploration.")
+    ] = None,
+) -> None:
+    """Watch the e-graph of a model grow, pass by pass."""
+    from glenside.explore.live import watch
+
+    exploration = glenside.explore(
+        model,
+        target or DEFAULT_TARGET,
+        shapes=_shapes(shape),
+        params=_read_npz(params) if params else None,
+        cost_models=None if cost_model is None else [cost_model],
+        node_limit=node_limit,
+        iter_limit=iter_limit,
+        time_limit=time_limit,
+    )
+    found = watch(exploration, _err if as_json else _out, until)
+    if html is not None:
+        exploration.write_html(html)
+    if plot is not None:
+        from glenside.explore import plots
+
+        plots.save(exploration.plot(), plot)
+    if as_json:
+        print(json.dumps(exploration.to_json(), indent=2))
+        return
+    if until is not None:
+        _out.print("found" if found else "not found", soft_wrap=True)
+    reason = exploration.stop_reason
+    _out.print(f"stop reason: {reason.value}" if reason else "stopped where the pattern was found")
+    for path, what in ((html, "page"), (plot, "charts")):
+        if path is not None:
+            _out.print(f"{what} in {path}", soft_wrap=True)
 
 
 @app.command()
@@ -326,6 +499,26 @@ def check_rules(
         _out.print(table)
     if not all(verdict.ok for verdict in verdicts):
         raise typer.Exit(1)
+
+
+def _program(
+    program: str, target: str | None, shape: list[str] | None, params: Path | None
+) -> Program:
+    """The program saved in a directory, or a model optimised as the options say."""
+    if program and Path(program).is_dir():
+        for option, value in (("--target", target), ("--shape", shape), ("--params", params)):
+            if value:
+                raise InputError(f"{option} is for a model; {program} is a saved program")
+        return glenside.load(program)
+    with _progress() as listener:
+        return glenside.optimize(
+            program,
+            target or DEFAULT_TARGET,
+            shapes=_shapes(shape),
+            params=_read_npz(params) if params else None,
+            check=False,
+            progress=listener,
+        )
 
 
 def _find_rules(name: str | None) -> RuleSet:

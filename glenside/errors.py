@@ -64,7 +64,10 @@ class InputError(GlensideError, ValueError):
 
 
 class UnsoundRewrite(GlensideError):
-    """A rewrite equated two programs of different shape or dtype."""
+    """A rewrite equated two programs of different shape or dtype, or two that are known to differ.
+
+    The message names the rule and both values.
+    """
 
 
 class ExtractionError(GlensideError):
@@ -73,3 +76,7 @@ class ExtractionError(GlensideError):
 
 class CheckFailed(GlensideError):
     """The optimised program does not compute what the imported one does."""
+
+
+class NotOptimised(UserWarning):
+    """Optimisation failed for a reason of ours: the program runs, but as it was imported."""

@@ -5,16 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from glenside import check as checking
+from glenside import quantization
 from glenside.errors import InputError
 from glenside.frontends import load_model
+from glenside.hw_targets.offload import float_products
 from glenside.hw_targets.target import Progress, Target, find_target
 from glenside.interrupt import between_steps
 from glenside.language import Model, topological_order
+from glenside.limits import ITER_LIMIT, NODE_LIMIT
 from glenside.precision import in_precision
 from glenside.program import Program
 from glenside.report import (
@@ -32,9 +36,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-NODE_LIMIT = 200_000
-ITER_LIMIT = 50
-
 
 def optimize(
     model: object,
@@ -48,8 +49,11 @@ def optimize(
     time_limit: float | None = None,
     cost_model: CostModel | str | None = None,
     extractor: str = "best",
+    ilp_limit: float | None = None,
     rules: Sequence[RuleSet] | None = None,
+    quantize: object = None,
     check: bool = True,
+    egraph: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Program:
     """Rewrites a model for a target, picks the cheapest way to say it, and compiles that.
@@ -65,37 +69,73 @@ def optimize(
     :param time_limit: exploration stops after so many seconds; None, the default, never, so that
         the same input gives the same program everywhere.
     :param cost_model: a cost model or the name of one; the target's own by default.
-    :param extractor: ``"best"``, ``"bottom-up"`` or ``"greedy-dag"``.
+    :param extractor: ``"best"``, ``"bottom-up"``, ``"greedy-dag"`` or ``"ilp"``, which can prove
+        its answer optimal.
+    :param ilp_limit: budget of ``"ilp"`` in the solver's deterministic seconds, which are of the
+        order of seconds and make the same input give the same program everywhere.
     :param rules: rule sets in place of the target's.
+    :param quantize: quantise the products of a float model first: a :class:`Quantization`, or the
+        samples to calibrate with, as it takes them (an ``.npz`` of them too). The check then
+        compares with the quantised model, and the report says what quantising cost.
     :param check: compare with the NumPy interpreter on random inputs, where the program's device
         is there.
+    :param egraph: a file that the explored e-graph is written to, as egraph-serialize's JSON.
     :param progress: called with (stage, steps done, steps in all).
-    :raises GlensideError: the model, target or an option cannot be used, or the check fails.
+    :raises GlensideError: the model, target or an option cannot be used, or the check fails. An
+        unexpected error while rewriting only warns (:class:`~glenside.errors.NotOptimised`): the
+        program is then the one imported, and the report says so.
     """
-    from glenside.extraction import extract, find_cost_model
+    from glenside.explain.accounting import account
+    from glenside.exporters.egraph import save_egraph
+    from glenside.extraction import ILP_LIMIT, extract, find_cost_model
+    from glenside.fallback import Failure, as_imported, unexplored
     from glenside.rewrites import saturate
     from glenside.rewrites.ruleset import as_ruleset
 
-    _check_limits(node_limit, iter_limit, time_limit)
+    _check_limits(node_limit, iter_limit, time_limit, ilp_limit)
     chosen = find_target(target)
     costs = chosen.cost_model() if cost_model is None else find_cost_model(cost_model)
+    explored_with = chosen.rules() if rules is None else [as_ruleset(each) for each in rules]
     clock = _Clock(progress)
+    failure = Failure(own_costs=not isinstance(cost_model, str | None))
 
+    if precision is not None and quantize is not None:
+        raise InputError("precision and quantize both say what to compute in: give one of them")
     with clock.stage("import") as step:
         imported = load_model(model, shapes=shapes, params=params, progress=step)
         if precision is not None:
             imported = in_precision(imported, precision)
-    with clock.stage("saturate") as step:
+    error = None
+    if quantize is not None:
+        with clock.stage("quantise") as step:
+            imported, error = quantization.quantize(
+                imported, quantization.as_quantization(quantize), step
+            )
+    with failure.caught("saturate", clock.raised), clock.stage("saturate") as step:
         explored = saturate(
             imported.roots,
-            chosen.rules() if rules is None else [as_ruleset(each) for each in rules],
+            explored_with,
             node_limit=node_limit,
             iter_limit=iter_limit,
             time_limit=time_limit,
             progress=step,
         )
-    with clock.stage("extract"):
-        extracted = extract(explored.egraph, costs, extractor=extractor, original=imported.roots)
+    if failure.reason is not None:
+        explored = unexplored(imported.roots, explored_with)
+    if egraph is not None:
+        save_egraph(egraph, explored.egraph, costs)
+    with failure.caught("extract", clock.raised), clock.stage("extract"):
+        extracted = extract(
+            explored.egraph,
+            costs,
+            extractor=extractor,
+            original=imported.roots,
+            ilp_limit=ILP_LIMIT if ilp_limit is None else ilp_limit,
+        )
+    if failure.reason is not None:
+        extracted = as_imported(imported.roots, costs)
+    with clock.stage("explain"):
+        accounted = account(imported, chosen, explored_with, explored, extracted, costs)
     with clock.stage("compile"), between_steps() as interrupted:
 
         def compiling(what: str, done: int, total: int) -> None:
@@ -123,10 +163,17 @@ def optimize(
         cost_before=extracted.original_cost,
         cost_after=extracted.cost,
         extractor=extracted.extractor,
+        optimal=extracted.optimal,
         rules=tuple(RuleUse(name, count) for name, count in explored.rules.items()),
         units=count_units(used),
         cost_parts=tuple(getattr(costs, "components", ())),
         precision=precision,
+        exact=accounted.exact,
+        left=accounted.left,
+        untried=explored.untried,
+        failure=failure.reason,
+        quantization=error,
+        note=float_products(chosen, used),
     )
     names = {
         extracted.classes[number]: imported.names[term]
@@ -141,6 +188,7 @@ def optimize(
         report,
         params=imported.params,
         names=names or imported.names,
+        explain=accounted.explain,
     )
     missing = program.unavailable() if check else None
     if missing is not None:
@@ -150,13 +198,16 @@ def optimize(
     return program
 
 
-def _check_limits(node_limit: int, iter_limit: int, time_limit: float | None) -> None:
+def _check_limits(
+    node_limit: int, iter_limit: int, time_limit: float | None, ilp_limit: float | None
+) -> None:
     for name, limit in (("node_limit", node_limit), ("iter_limit", iter_limit)):
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
             raise InputError(f"{name} must be a whole number from 0 up, got {limit!r}")
-    # Written so that nan is refused.
-    if time_limit is not None and not (isinstance(time_limit, int | float) and time_limit >= 0):
-        raise InputError(f"time_limit must be seconds from 0 up, or None, got {time_limit!r}")
+    for name, seconds in (("time_limit", time_limit), ("ilp_limit", ilp_limit)):
+        # Written so that nan is refused.
+        if seconds is not None and not (isinstance(seconds, int | float) and seconds >= 0):
+            raise InputError(f"{name} must be seconds from 0 up, or None, got {seconds!r}")
 
 
 def _computes(model: Model) -> int:
@@ -165,23 +216,32 @@ def _computes(model: Model) -> int:
 
 
 class _Clock:
-    """Times the stages and announces them."""
+    """Times the stages and announces them; what listeners raise is kept in ``raised``."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
         self._seconds: dict[str, float] = {}
+        self.raised: list[BaseException] = []
 
     @contextmanager
     def stage(self, name: str) -> Iterator[Callable[[int, int], None] | None]:
         start = time.perf_counter()
-        report = self._progress
-        if report is None:
-            yield None
-        else:
-            report(name, 0, 0)
-            yield lambda done, total: report(name, done, total)
-        self._seconds[name] = time.perf_counter() - start
+        self._tell(name, 0, 0)
+        try:
+            yield (lambda done, total: self._tell(name, done, total)) if self._progress else None
+        finally:
+            self._seconds[name] = time.perf_counter() - start
+
+    def _tell(self, name: str, done: int, total: int) -> None:
+        if self._progress is None:
+            return
+        try:
+            self._progress(name, done, total)
+        except BaseException as problem:
+            self.raised.append(problem)
+            raise
 
     def seconds(self) -> Seconds:
         s = self._seconds
-        return Seconds(s["import"], s["saturate"], s["extract"], s["compile"])
+        stages = (s["import"], s["saturate"], s["extract"], s["compile"], s["explain"])
+        return Seconds(*stages, s.get("quantise", 0.0))

@@ -7,13 +7,14 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
 from glenside.errors import GlensideError, InputError, TargetError
+from glenside.explain.records import Explanation
 from glenside.hw_targets.target import Executable, Runnable
 from glenside.language import AccessType, Term, parse_all, to_text
 from glenside.report import Report
@@ -27,6 +28,7 @@ _CODE = "code-{}"
 _HASH = 16
 _SOURCE = "source.txt"
 _TIR = "tir.json"
+_EXPLANATION = "explain.json"
 
 
 class Program:
@@ -47,6 +49,7 @@ class Program:
         *,
         params: Mapping[str, Array] | None = None,
         names: Mapping[Term, str] | None = None,
+        explain: Callable[[], Explanation] | None = None,
         saved: Path | None = None,
     ) -> None:
         self.name = name
@@ -58,6 +61,8 @@ class Program:
         self._params = params
         self.names = dict(names or {})
         """What the user's model calls the values of terms; empty in a loaded program."""
+        self._explain = explain
+        self._explanation: Explanation | None = None
         self._saved = saved
         """The folder of the files of a loaded program, absolute."""
         self._text = None if saved is None else _read(saved / _TEXT).strip()
@@ -155,6 +160,27 @@ class Program:
                 f"{self.name} was loaded from {self._saved}: {name}: {problem.strerror}"
             ) from problem
 
+    def explain(self, node: str | None = None) -> Explanation:
+        """From which layers of the user's model the accelerator calls came and which rules led
+        there, and why other layers stayed on the host; printing it shows tables.
+
+        The first time exploration is repeated for it, unless the program was loaded.
+
+        :param node: only what concerns this value of the model.
+        :raises InputError: the model computes no value of that name.
+        :raises GlensideError: the program was loaded from files that hold no explanation, or that
+            are gone by now.
+        """
+        if self._explanation is None:
+            if self._saved is not None:
+                data = json.loads(self._read_saved(_EXPLANATION))
+                self._explanation = Explanation.from_json(data)
+            elif self._explain is not None:
+                self._explanation = self._explain()
+            else:
+                raise GlensideError(f"nothing is known about where {self.name} came from")
+        return self._explanation if node is None else self._explanation.of(node)
+
     def trace(self, *args: Any, **kwargs: Any) -> dict[Term, Array]:
         """The value of every term that is materialised while the program runs."""
         return self._compiled.trace(self._bind(args, kwargs))
@@ -164,6 +190,19 @@ class Program:
         if self._saved is not None:
             raise GlensideError(f"{self.name} was loaded: only the program as compiled can do this")
         return cast(Executable, self._executable)
+
+    def expanded(self, *, unrolled: bool = False, check: bool = True) -> tuple[Term, ...]:
+        """The extracted program in calls on the units' own sizes, one term for each output.
+
+        Tiles are axes of the operands of one ``call``, ``:batch`` of them; ``unrolled`` spells each
+        as a term.
+
+        :param check: compute every kind of expansion on small numbers and compare.
+        :raises CheckFailed: an expansion computes something else.
+        """
+        from glenside.hw_targets.expansion import expand
+
+        return tuple(expand(self.terms, unrolled=unrolled, check=check))
 
     def to_onnx(self) -> Any:
         """The program as an ONNX ``ModelProto``, accelerator calls being local functions.
@@ -214,8 +253,9 @@ class Program:
         It then runs without egglog, onnx and the TVM compiler: ``program.json`` holds inputs,
         outputs and the report and names the folder ``code-<hash>`` of everything else:
         ``program.glenside`` is the term, ``source.txt`` and ``tir.json`` are the kernels to look
-        at, the rest are the compiled kernels and the parameters. A program that was there before
-        is replaced at once and as a whole; where it is loaded it keeps running.
+        at, ``explain.json`` is what :meth:`explain` tells, the rest are the compiled kernels and
+        the parameters. A program that was there before is replaced at once and as a whole; where
+        it is loaded it keeps running.
 
         :raises GlensideError: the directory cannot be written, or the program was loaded from
             files that are gone by now.
@@ -251,6 +291,9 @@ class Program:
             _write(folder / _TEXT, self.text + "\n")
             _write(folder / _SOURCE, self.source)
             _write(folder / _TIR, _tir_json(self.tir))
+            if self._explain or self._explanation:
+                told = json.dumps(self.explain().to_json(), indent=2)
+                _write(folder / _EXPLANATION, told + "\n")
         elif self._saved.is_dir():
             for file in self._saved.iterdir():
                 shutil.copy(file, folder)

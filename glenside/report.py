@@ -10,8 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from glenside.explain.records import SHOWN, Left
+from glenside.hw_targets.expansion import tile_calls
 from glenside.hw_targets.offload import accelerator_of, target_of
+from glenside.hw_targets.timing import term_cycles
 from glenside.language import Term
+from glenside.quantization import QuantizationError
 
 CALLS = ("call", "blocked")
 """Operators that invoke a unit."""
@@ -25,6 +29,9 @@ class Seconds:
     saturate: float = 0.0
     extract: float = 0.0
     compile: float = 0.0
+    explain: float = 0.0
+    """Exact matching, and finding out why layers stayed on the host."""
+    quantise: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -37,11 +44,15 @@ class RuleUse:
 
 @dataclass(frozen=True)
 class UnitUse:
-    """Calls of one unit of a target, and their cycles where its declaration says."""
+    """Calls of one unit of a target, and their cycles where its declaration says.
+
+    ``tiles`` counts the invocations on the unit's own size that they expand to.
+    """
 
     unit: str
     calls: int
     cycles: float | None = None
+    tiles: int | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +70,8 @@ class Report:
     host_ops: dict[str, int]
     """ONNX operators without an access-pattern meaning, left to onnxruntime."""
     stop_reason: str
-    """Why exploration stopped: saturated, node_limit, iter_limit or time_limit."""
+    """Why exploration stopped: saturated, node_limit, iter_limit or time_limit; where exploration
+    failed, iter_limit after 0 iterations."""
     iterations: int
     nodes: int
     """E-nodes when exploration stopped."""
@@ -81,6 +93,21 @@ class Report:
     """Why it could not be checked where that was asked for: the device is missing, say."""
     cost_parts: tuple[str, ...] = ()
     """What the parts of a cost are called, where the cost model names them."""
+    exact: dict[str, int] | None = None
+    """Calls that exact matching finds: the units' own rules on the program as imported; None where
+    the target has no units."""
+    left: tuple[Left, ...] = ()
+    """Layers that stayed on the host though a unit of the target computes the like, and why."""
+    quantization: QuantizationError | None = None
+    """What quantising a float model cost, where that was asked for."""
+    note: str = ""
+    """A sentence on why a target could not be used, and what would help."""
+    optimal: bool = False
+    """Whether a solver proved that no program in the explored e-graph costs less."""
+    untried: tuple[str, ...] = ()
+    """Rules that never had a turn, since a limit stopped exploration first."""
+    failure: str | None = None
+    """What went wrong in exploration or extraction, so that the program is the one imported."""
     precision: str | None = None
     """The dtype that the model's float32 values were changed to, where that was asked for."""
 
@@ -109,6 +136,8 @@ class Report:
                 "saturate": self.seconds.saturate,
                 "extract": self.seconds.extract,
                 "compile": self.seconds.compile,
+                "explain": self.seconds.explain,
+                "quantise": self.seconds.quantise,
             },
             "cost": {"before": _plain(self.cost_before), "after": _plain(self.cost_after)},
             "max_rel_error": self.max_rel_error,
@@ -117,8 +146,17 @@ class Report:
             "cost_model": self.cost_model,
             "cost_parts": list(self.cost_parts),
             "extractor": self.extractor,
+            "optimal": self.optimal,
+            "untried": list(self.untried),
+            "failure": self.failure,
             "rules": {rule.name: rule.matches for rule in self.rules},
-            "units": {u.unit: {"calls": u.calls, "cycles": u.cycles} for u in self.units},
+            "units": {
+                u.unit: {"calls": u.calls, "cycles": u.cycles, "tiles": u.tiles} for u in self.units
+            },
+            "exact": self.exact,
+            "left": [dataclasses.asdict(each) for each in self.left],
+            "quantization": self.quantization and dataclasses.asdict(self.quantization),
+            "note": self.note,
         }
 
     @classmethod
@@ -126,7 +164,7 @@ class Report:
         """The report that :meth:`to_json` wrote."""
         fields = {f.name for f in dataclasses.fields(cls)}
         given = {name: value for name, value in data.items() if name in fields}
-        seconds = data["seconds"]
+        seconds, lost = data["seconds"], data.get("quantization")
         return cls(
             **given
             | {
@@ -135,12 +173,17 @@ class Report:
                     seconds["saturate"],
                     seconds["extract"],
                     seconds["compile"],
+                    seconds.get("explain", 0.0),
+                    seconds.get("quantise", 0.0),
                 ),
                 "cost_before": _parts(data["cost"]["before"]),
                 "cost_after": _parts(data["cost"]["after"]),
                 "cost_parts": tuple(data.get("cost_parts", ())),
+                "untried": tuple(data.get("untried", ())),
                 "rules": tuple(RuleUse(*each) for each in data["rules"].items()),
                 "units": tuple(UnitUse(n, **each) for n, each in data.get("units", {}).items()),
+                "left": tuple(Left(**each) for each in data.get("left", ())),
+                "quantization": QuantizationError(**lost) if lost else None,
             }
         )
 
@@ -168,26 +211,41 @@ class Report:
         yield "operators", str(self.operators)
         if self.precision:
             yield "precision", f"{self.precision} in place of float32, which sums are kept in"
-        yield "offloads", _counts(self.offloads)
+        yield "offloads", self._offloads()
         if self.units:
             yield "units", ", ".join(map(_use, self.units))
+        if self.left:
+            more = len(self.left) - SHOWN
+            rest = [f"... and {more} more"] if more > 0 else []
+            yield "left on the host", "\n".join([*map(str, self.left[:SHOWN]), *rest])
         if self.host_ops:
             yield "host operators", _counts(self.host_ops)
+        if self.failure is not None:
+            yield "not optimised", self.failure
         size = f"{self.nodes:,} e-nodes in {self.classes:,} classes"
         yield "exploration", f"{self.stop_reason} after {self.iterations} iterations: {size}"
         fired = {rule.name: rule.matches for rule in self.rules if rule.matches}
         if fired:
             yield "rules", ", ".join(f"{name} {count:,}" for name, count in fired.items())
+        if self.untried:
+            yield "rules without a turn", ", ".join(self.untried)
         yield "cost model", self.cost_model
         yield "cost before", self._cost(self.cost_before)
-        yield "cost after", f"{self._cost(self.cost_after)}; by {self.extractor}"
+        proved = ", proved optimal" if self.optimal else ""
+        yield "cost after", f"{self._cost(self.cost_after)}; by {self.extractor}{proved}"
         parts = (
             ("import", self.seconds.imported),
             ("saturate", self.seconds.saturate),
             ("extract", self.seconds.extract),
             ("compile", self.seconds.compile),
+            ("explain", self.seconds.explain),
+            *[("quantise", self.seconds.quantise)] * (self.quantization is not None),
         )
         yield "seconds", ", ".join(f"{name} {value:.2f}" for name, value in parts)
+        if self.quantization is not None:
+            yield "quantised", str(self.quantization)
+        if self.note:
+            yield "note", self.note
         if self.max_rel_error is None:
             yield "check", f"not made: {self.unchecked}" if self.unchecked else "not asked for"
             return
@@ -198,6 +256,16 @@ class Report:
             yield "check", f"agrees with NumPy but for the units' numbers ({formats}), {error}"
         else:
             yield "check", f"agrees with NumPy, {error}"
+
+    def _offloads(self) -> str:
+        if self.exact is None:
+            return _counts(self.offloads)
+        exact = {name: self.exact.get(name, 0) for name in self.offloads} | self.exact
+        counts = {name: self.offloads.get(name, 0) for name in exact}
+        shown = (
+            f"{name} {count} (exact matching: {exact[name]})" for name, count in counts.items()
+        )
+        return ", ".join(shown) or "none (exact matching: none)"
 
     def _cost(self, cost: tuple[float, ...]) -> str:
         values = [f"{part:,.4g}" for part in cost]
@@ -220,16 +288,9 @@ def count_units(terms: Iterable[Term]) -> tuple[UnitUse, ...]:
             by_unit.setdefault(term["unit"], []).append(term)
     uses = []
     for unit, calls in sorted(by_unit.items()):
-        cycles: list[float] = []
-        declared = accelerator_of(unit)
-        if declared is not None:
-            types = ([child.type for child in call.children] for call in calls)
-            each = (
-                declared.cycles_of(call["parameters"], t)
-                for call, t in zip(calls, types, strict=True)
-            )
-            cycles = [c for c in each if c is not None]
-        uses.append(UnitUse(unit, len(calls), math.fsum(cycles) if cycles else None))
+        cycles = [c for c in map(term_cycles, calls) if c is not None]
+        tiles = sum(map(tile_calls, calls))
+        uses.append(UnitUse(unit, len(calls), math.fsum(cycles) if cycles else None, tiles))
     return tuple(uses)
 
 
@@ -240,8 +301,9 @@ def count_host_ops(terms: Iterable[Term]) -> dict[str, int]:
 
 
 def _use(use: UnitUse) -> str:
-    cycles = "" if use.cycles is None else f" ({use.cycles:,.0f} cycles)"
-    return f"{use.unit} {use.calls}{cycles}"
+    more = [f"{use.tiles:,} tile calls"] if use.tiles not in (None, use.calls) else []
+    more += [f"{use.cycles:,.0f} cycles"] if use.cycles is not None else []
+    return f"{use.unit} {use.calls}" + (f" ({', '.join(more)})" if more else "")
 
 
 def _counts(counts: dict[str, int]) -> str:

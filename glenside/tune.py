@@ -58,7 +58,7 @@ def tune(
     from glenside.hw_targets.codegen.device.trials import make_trials, measure
     from glenside.hw_targets.codegen.gpu.interface import check_dtypes, make_builder
     from glenside.hw_targets.codegen.gpu.products import space_of
-    from glenside.hw_targets.codegen.mapping import best_mappings
+    from glenside.hw_targets.codegen.mapping import InfeasibleMapping, best_mappings
     from glenside.hw_targets.codegen.partition import Kernel, partition
     from glenside.hw_targets.gpu import GpuTarget
     from glenside.rewrites import saturate
@@ -98,9 +98,10 @@ def tune(
                 continue
             if time.monotonic() > end:
                 break
-            mappings = best_mappings(space, chosen.limits, candidates)
-            if not mappings:
-                continue
+            try:
+                mappings = best_mappings(space, chosen.limits, candidates)
+            except InfeasibleMapping:
+                continue  # One thread an element computes it.
             trials = make_trials(
                 cut, number, space_key, chosen.limits, chosen.dialect, mappings, chosen.builder()
             )

@@ -52,7 +52,16 @@ def test_optimize_prints_one_json_object(model):
     assert report["host_ops"] == {}
     assert report["stop_reason"] == "saturated"
     assert report["max_rel_error"] < 1e-4
-    assert report["seconds"].keys() == {"import", "saturate", "extract", "compile"}
+    assert report["seconds"].keys() == {
+        "import",
+        "saturate",
+        "extract",
+        "compile",
+        "explain",
+        "quantise",
+    }
+    assert report["exact"] == {"systolic-array": 1}
+    assert report["left"] == []
     assert report["cost"]["after"] < report["cost"]["before"]
     for count in ("iterations", "nodes", "classes"):
         assert report[count] > 0
@@ -72,6 +81,27 @@ def test_a_saved_program_is_run_on_files(model, tmp_path):
     assert done.returncode == 0, done.stderr
     (expected,) = onnxruntime_answers(small_network(), image=IMAGE)
     np.testing.assert_allclose(np.load(result)["scores"], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_saved_program_is_explained(model, tmp_path):
+    saving = glenside("optimize", model, "-t", "vta", "-o", tmp_path / "out", "--no-check")
+    assert saving.returncode == 0, saving.stderr
+    done = glenside("explain", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "net on vta" in done.stdout and "vta-batch-dense" in done.stdout
+    told = json.loads(glenside("explain", tmp_path / "out", "--node", "conv", "--json").stdout)
+    (call,) = told["calls"]
+    assert (call["unit"], call["layers"]) == ("vta-batch-dense", ["conv"])
+    assert call["rules"][-1] == {"rule": "vta-batch-dense", "iteration": 1}
+    unknown = glenside("explain", tmp_path / "out", "--node", "convolution")
+    assert unknown.returncode == 2
+    assert "net computes no value called 'convolution'" in unknown.stderr
+
+
+def test_a_model_is_explained_for_a_target(model):
+    done = glenside("explain", model, "--target", "hlscnn", "--node", "scores")
+    assert done.returncode == 0, done.stderr
+    assert "hlscnn-conv2d" in done.stdout and "it takes" in done.stdout
 
 
 def test_run_takes_a_model_and_random_inputs(model):
@@ -294,3 +324,44 @@ def test_the_examples_of_the_readme_work(tmp_path):
     np.testing.assert_array_equal(names["y"], np.full((5, 4), 8, "float32"))
     assert names["program"].report.offloads == {"systolic-array": 1}
     assert names["program"].report.cost_parts == MaximiseOffload.components
+
+
+def test_explore_hardware_prints_a_front_and_writes_it(model, tmp_path):
+    done = glenside(
+        "explore-hardware", model, "--areas", "16,64", "--json",
+        "--candidate", "systolic-array:4x4", "--candidate", "systolic-array:8x8",
+        "--output", tmp_path / "front.json", "--plot", tmp_path / "front.svg",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    front = json.loads(done.stdout)
+    assert json.loads((tmp_path / "front.json").read_text()) == front
+    assert [point["area"] for point in front["points"]] == [0, 16, 64]
+    assert front["candidates"] == {"systolic-array:4x4": 16, "systolic-array:8x8": 64}
+    assert all(point["optimal"] for point in front["points"])
+    assert "<svg" in (tmp_path / "front.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--areas", "5x"), "--areas is written A,A,..."),
+        (("--plot", "front.pdf"), "charts are written as .html, .png, .svg"),
+        (("--candidate", "cpu"), "is the target of one accelerator"),
+    ],
+)
+def test_explore_hardware_says_what_is_wrong(model, options, says):
+    done = glenside("explore-hardware", model, *options)
+    assert done.returncode == 2
+    assert says in " ".join(done.stderr.split()) and "Traceback" not in done.stderr
+
+
+def test_the_ilp_extractor_and_the_e_graph_file(model, tmp_path):
+    done = glenside(
+        "optimize", model, "-t", "systolic-array:16x16", "--extractor", "ilp", "--ilp-limit", "5",
+        "--cost-model", "cycles", "--egraph", tmp_path / "egraph.json", "--no-check", "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["optimal"] is True
+    assert report["cost_parts"] == ["cycles", "bytes moved", "nodes"]
+    assert json.loads((tmp_path / "egraph.json").read_text())["root_eclasses"]

@@ -176,7 +176,13 @@ def test_squeezenet_is_wholly_offloaded_and_right():
 
 @pytest.mark.parametrize(
     "limit",
-    [{"node_limit": -1}, {"node_limit": 1.5}, {"iter_limit": "a"}, {"time_limit": float("nan")}],
+    [
+        {"node_limit": -1},
+        {"node_limit": 1.5},
+        {"iter_limit": "a"},
+        {"time_limit": float("nan")},
+        {"ilp_limit": -1},
+    ],
 )
 def test_limits_that_mean_nothing_are_refused(limit):
     with pytest.raises(InputError, match=next(iter(limit))):

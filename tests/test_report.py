@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+from glenside.explain import Left
 from glenside.language import builders as b
 from glenside.report import Report, RuleUse, Seconds, count_host_ops, count_offloads
 
@@ -16,13 +17,15 @@ REPORT = Report(
     iterations=4,
     nodes=1234,
     classes=56,
-    seconds=Seconds(0.1, 0.2, 0.3, 0.4),
+    seconds=Seconds(0.1, 0.2, 0.3, 0.4, 0.5),
     cost_model="maximise-offload",
     cost_before=(100.0, 0.0),
     cost_after=(10.0, 2.0),
     extractor="greedy-dag",
     rules=(RuleUse("systolic", 2), RuleUse("merge-reshapes", 0)),
     max_rel_error=1.5e-6,
+    exact={"systolic-array": 1},
+    left=(Left("pool", "flex-maxpool", "T is odd"),),
 )
 
 
@@ -31,14 +34,23 @@ def test_json_holds_the_documented_keys_and_reads_back():
     documented = {
         "model", "target", "operators", "offloads", "host_ops", "stop_reason", "iterations",
         "nodes", "classes", "seconds", "cost", "cost_model", "cost_parts", "extractor", "rules",
-        "max_rel_error",
+        "max_rel_error", "exact", "left", "quantization", "note",
     }  # fmt: skip
     assert documented <= data.keys()
-    assert data["seconds"] == {"import": 0.1, "saturate": 0.2, "extract": 0.3, "compile": 0.4}
+    assert data["seconds"] == {
+        "import": 0.1, "saturate": 0.2, "extract": 0.3, "compile": 0.4, "explain": 0.5,
+        "quantise": 0.0,
+    }  # fmt: skip
     assert data["cost"] == {"before": [100.0, 0.0], "after": [10.0, 2.0]}
+    assert data["exact"] == {"systolic-array": 1}
+    assert data["left"] == [{"layer": "pool", "unit": "flex-maxpool", "reason": "T is odd"}]
     assert Report.from_json(data) == REPORT
-    del data["cost_parts"]  # As reports were written before.
-    assert Report.from_json(data) == REPORT
+    # As reports were written before.
+    for key in ("cost_parts", "exact", "left"):
+        del data[key]
+    del data["seconds"]["explain"]
+    before = dataclasses.replace(REPORT, exact=None, left=(), seconds=Seconds(0.1, 0.2, 0.3, 0.4))
+    assert Report.from_json(data) == before
 
 
 def test_a_cost_of_one_part_is_a_number():
@@ -51,7 +63,8 @@ def test_the_table_names_what_happened():
     shown = str(REPORT)
     for words in (
         "net on systolic-array:16x16",
-        "systolic-array 2",
+        "systolic-array 2 (exact matching: 1)",
+        "pool: flex-maxpool: T is odd",
         "NonZero 1",
         "saturated after 4 iterations: 1,234 e-nodes in 56 classes",
         "systolic 2",
@@ -92,3 +105,19 @@ def test_a_host_operator_with_two_outputs_counts_once():
         b.host_op("TopK", [x], (2,), "int64", version=11, output=1),
     ]
     assert count_host_ops(outputs) == {"TopK": 1}
+
+
+def test_what_exact_matching_finds_stands_beside_whatever_was_found():
+    beside = {"flexasr": 1, "vta": 2}
+    both = dataclasses.replace(REPORT, offloads={"vta": 5}, exact=beside)
+    assert "vta 5 (exact matching: 2), flexasr 0 (exact matching: 1)" in str(both)
+    assert "none (exact matching: none)" in str(dataclasses.replace(REPORT, offloads={}, exact={}))
+    assert "exact" not in str(dataclasses.replace(REPORT, exact=None))
+
+
+def test_the_table_shows_the_first_layers_left_and_counts_the_others():
+    left = tuple(Left(f"layer{i}", "unit", "no") for i in range(25))
+    many = dataclasses.replace(REPORT, left=left)
+    assert "layer9: unit: no" in str(many) and "layer10:" not in str(many)
+    assert "... and 15 more" in str(many)
+    assert len(many.to_json()["left"]) == 25

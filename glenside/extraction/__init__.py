@@ -11,6 +11,7 @@ from glenside.extraction.cost import (
     COST_MODELS,
     Cost,
     CostModel,
+    FewestCycles,
     MaximiseOffload,
     Roofline,
     cpu_roofline,
@@ -18,6 +19,8 @@ from glenside.extraction.cost import (
     find_cost_model,
 )
 from glenside.extraction.dag import greedy_dag
+from glenside.extraction.ilp import LIMIT as ILP_LIMIT
+from glenside.extraction.ilp import ilp
 from glenside.extraction.problem import build_classes, pose
 from glenside.language.term import Term
 from glenside.rewrites.frozen import FrozenEGraph
@@ -25,9 +28,11 @@ from glenside.rewrites.frozen import FrozenEGraph
 __all__ = [
     "COST_MODELS",
     "EXTRACTORS",
+    "ILP_LIMIT",
     "Cost",
     "CostModel",
     "Extraction",
+    "FewestCycles",
     "MaximiseOffload",
     "Roofline",
     "cpu_roofline",
@@ -36,8 +41,8 @@ __all__ = [
     "find_cost_model",
 ]
 
-EXTRACTORS = ("bottom-up", "greedy-dag", "best")
-"""What ``extract`` takes; ``best`` runs the others."""
+EXTRACTORS = ("bottom-up", "greedy-dag", "best", "ilp")
+"""What ``extract`` takes; ``best`` runs the first two, ``ilp`` all."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,7 @@ class Extraction:
     says who found them (``original``: nothing cheaper than the given program was found), ``tried``
     holds the cost of every answer that was compared, by who found it. ``classes`` gives the term
     picked for each e-class that the program uses; it is empty when the answer is the original.
+    ``optimal``: a solver proved that no program in the e-graph is cheaper.
     """
 
     terms: list[Term]
@@ -55,6 +61,7 @@ class Extraction:
     extractor: str
     tried: Mapping[str, Cost] = field(default_factory=dict)
     classes: Mapping[int, Term] = field(default_factory=dict, compare=False)
+    optimal: bool = False
 
     @property
     def original_cost(self) -> Cost:
@@ -68,14 +75,17 @@ def extract(
     *,
     extractor: str = "best",
     original: Sequence[Term] | None = None,
+    ilp_limit: float = ILP_LIMIT,
 ) -> Extraction:
     """A program for the roots of ``egraph`` that ``cost_model`` finds cheap.
 
-    Answers are compared by DAG cost, where what is shared counts once. None is proved optimal
-    under that count.
+    Answers are compared by DAG cost, where what is shared counts once. Only ``ilp`` can prove one
+    optimal under that count.
 
     :param extractor: ``bottom-up`` (optimal where sharing counts again at every use),
-        ``greedy-dag`` (that, improved with sharing counted once) or ``best`` of them.
+        ``greedy-dag`` (that, improved with sharing counted once), ``best`` of these two, or ``ilp``
+        (the best of all three: integer programming within ``ilp_limit``).
+    :param ilp_limit: the solver's budget in its deterministic seconds, of the order of seconds.
     :param original: the program as it was, one term for each root. It is the answer unless one
         found is cheaper (a program that the model does not allow costs infinity).
     :raises ExtractionError: an e-class that is needed has no member of finite cost, or no extractor
@@ -96,11 +106,17 @@ def extract(
         classes["bottom-up"] = build_classes(problem, trees)
     if extractor != "bottom-up":
         classes["greedy-dag"] = build_classes(problem, greedy_dag(problem, trees))
+    proved = False
+    if extractor == "ilp":
+        proof = ilp(problem, ilp_limit)
+        classes["ilp"], proved = build_classes(problem, proof.solution), proof.optimal
     for name, terms in classes.items():
         answers[name] = [terms[root] for root in egraph.roots]
     tried = {name: dag_cost(terms, cost_model) for name, terms in answers.items()}
     winner = min(tried, key=lambda name: tried[name])
-    return Extraction(answers[winner], tried[winner], winner, tried, classes.get(winner, {}))
+    return Extraction(
+        answers[winner], tried[winner], winner, tried, classes.get(winner, {}), proved
+    )
 
 
 def _check_original(egraph: FrozenEGraph, original: Sequence[Term]) -> None:

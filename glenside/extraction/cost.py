@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from glenside.errors import ExtractionError
@@ -124,6 +124,42 @@ class MaximiseOffload:
             float(moved_bytes(op, result, operands)),
             1.0,
         )
+
+
+@dataclass(frozen=True)
+class FewestCycles(MaximiseOffload):
+    """Likewise, cycles before bytes: (host work, calls, cycles, bytes moved, nodes).
+
+    :param cycles: of an invocation of a unit, from its operator, attributes and operands; None
+        where nothing is known of it.
+    """
+
+    cycles: Callable[[str, Mapping[str, Any], Sequence[AccessType]], float | None] = field(
+        default=lambda op, attributes, operands: None, kw_only=True
+    )
+    name: ClassVar[str] = "fewest-cycles"
+    components: ClassVar[tuple[str, ...]] = (
+        "host operations",
+        "calls",
+        "cycles",
+        "bytes moved",
+        "nodes",
+    )
+
+    def node_cost(
+        self,
+        op: str,
+        attributes: Mapping[str, Any],
+        result: AccessType,
+        operands: Sequence[AccessType],
+    ) -> Cost | None:
+        """The price of one node; None for a unit that the target lacks."""
+        price = super().node_cost(op, attributes, result, operands)
+        if price is None:
+            return None
+        called = op in ("call", "blocked")
+        cycles = self.cycles(op, attributes, operands) if called else None
+        return (*price[:2], cycles or 0.0, *price[2:])
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,8 @@ def load_model(
     a Relax ``IRModule``, a term or a :class:`Model`.
 
     :param shapes: lengths of dynamic dimensions, as whole shapes by input name.
-    :param params: arrays of parameters that the model names but does not hold.
+    :param params: arrays of parameters that the model names but does not hold, or of inputs to
+        hold constant.
     :raises ModelError: it is none of these, or cannot be read.
     """
     if isinstance(model, Model):
@@ -61,10 +62,10 @@ def load_model(
     from glenside.frontends.onnx import import_model
 
     source: Any = model
-    return _bind(import_model(source, shapes=shapes, progress=progress), params or {})
+    return import_model(source, shapes=shapes, params=params, progress=progress)
 
 
-_RELAY = re.compile(rb"^\s*(?:#\[version|def\s+@|type\s+\w|/\*|//)")
+_RELAY = re.compile(rb"^\s*(?:#\[version|def\s+@|fn\s*[(\[]|type\s+\w|/\*|//)")
 
 
 def _is_relay(model: object) -> TypeGuard[str | os.PathLike[str]]:

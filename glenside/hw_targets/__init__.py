@@ -4,6 +4,7 @@ Importing this package registers the targets and units that ship with it.
 """
 
 from glenside.hw_targets import (
+    amx,
     cpu,
     cuda,
     flexasr,
@@ -12,16 +13,20 @@ from glenside.hw_targets import (
     systolic_array,
     systolic_convolution,
     tensor_core,
+    timing,
     vta,
 )
 from glenside.hw_targets.accelerator import Accelerator
+from glenside.hw_targets.expansion import expand
 from glenside.hw_targets.target import Target, find_target, register_target, targets
 
 __all__ = [
     "Accelerator",
     "Target",
+    "amx",
     "cpu",
     "cuda",
+    "expand",
     "find_target",
     "flexasr",
     "hlscnn",
@@ -31,5 +36,6 @@ __all__ = [
     "systolic_convolution",
     "targets",
     "tensor_core",
+    "timing",
     "vta",
 ]

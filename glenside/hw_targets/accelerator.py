@@ -70,7 +70,8 @@ class Accelerator:
         shorter ones are padded.
     :param lanes: likewise, but padded to a multiple and done in one pass.
     :param cycles: of one call, over its sizes: an expression or a function of them.
-    :param area: in any unit, the same for all accelerators that are compared.
+    :param area: in any unit, the same for all accelerators that are compared; multipliers for those
+        that ship.
     :param simulate: ``simulate(sizes, *arrays)`` computes one pass as the hardware does, to the
         bit; arrays have the unit's own size. Without it the term itself is computed, all passes at
         once.
@@ -199,6 +200,30 @@ class Accelerator:
         checked = self._checked
         terms = (checked.template, *checked.others)
         return [form for each in terms for form in forms(each, checked.splits, self.defaults)]
+
+    @property
+    def tiling(self) -> Tiling:
+        """How calls of any size are cut and padded to the unit's own."""
+        return self._checked.tiling
+
+    @property
+    def functions(self) -> frozenset[str]:
+        """The functions in its term."""
+        return frozenset(template.functions(self._checked.template))
+
+    def description(self) -> list[str]:
+        """The declaration in lines of text, for headers."""
+        lines = [f"{self.name}: {' '.join(self.computes.split())}"]
+        lines += [f"{name}: {shape}" for name, shape in self.operands.items()]
+        lines += [f"where {condition}" for condition in self.constraints]
+        if self.tile:
+            own = ", ".join(f"{name} {length}" for name, length in self.tile.items())
+            lines.append(f"in passes of {own}; edges are padded")
+        if isinstance(self.cycles, str):
+            lines.append(f"cycles: {self.cycles}")
+        if self.numerics:
+            lines.append(f"numbers: {self.numerics}")
+        return lines
 
     def rule(self) -> Rule:
         """The rewrite from the term to a call."""

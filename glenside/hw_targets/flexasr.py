@@ -16,10 +16,14 @@ import numpy as np
 
 from glenside.hw_targets.accelerator import Accelerator, Sizes
 from glenside.hw_targets.numerics import adaptivfloat
+from glenside.hw_targets.recurrence import LSTM, lstm_steps
 
 Array = np.ndarray[Any, Any]
 
 LANES = 16
+
+MULTIPLIERS = LANES * 16
+"""Each lane multiplies 16 inputs with as many weights in one cycle."""
 
 
 def in_adaptivfloat(compute: Callable[..., Array]) -> dict[str, Any]:
@@ -42,6 +46,7 @@ def _linear(name: str, **others: Any) -> Accelerator:
         defaults={"b": 0},
         lanes={"K": LANES, "N": LANES},
         cycles="M * tiles(K, 16) * tiles(N, 16)",
+        area=MULTIPLIERS,
         **{"target": "flexasr", **others},
     )
 
@@ -57,6 +62,7 @@ def _pool(name: str, function: str, **others: Any) -> Accelerator:
         constraints=["T % 2 == 0", "T >= 2"],
         lanes={"H": LANES},
         cycles="T // 2 * tiles(H, 16)",
+        area=LANES,
         **{"target": "flexasr", **others},
     )
 
@@ -71,6 +77,7 @@ def _attention(name: str, **others: Any) -> Accelerator:
                 (compute softmax (access 2 (compute dot (cart-prod :batch 1 ?q ?k)))) ?v))""",
         lanes={"K": LANES, "D": LANES},
         cycles="B * M * (tiles(K, 16) * tiles(N, 16) + tiles(D, 16) * tiles(N, 16))",
+        area=MULTIPLIERS,
         **{"target": "flexasr", **others},
     )
 
@@ -113,12 +120,16 @@ def _layer_norm(name: str, outer: str, **others: Any) -> Accelerator:
         },
         computes=scaled(fold("div", centred, spread(deviation))),
         also=[scaled(fold("mul", centred, spread(each("recip", deviation))))],
+        # Three passes over a row: its mean, its variance, scaling.
+        cycles=" * ".join(["3", *outer.split(), "tiles(H, 16)"]),
+        area=LANES,
         **{"target": "flexasr", **others},
     )
 
 
 LINEAR = _linear(
-    "flex-linear", summary="linear layers, pools over pairs of steps; :adaptivfloat for its numbers"
+    "flex-linear",
+    summary="linear and LSTM layers, attention, norms, pools; :adaptivfloat for its numbers",
 )
 MAXPOOL = _pool("flex-maxpool", "max")
 MEANPOOL = _pool("flex-meanpool", "mean")
@@ -126,6 +137,15 @@ MEANPOOL = _pool("flex-meanpool", "mean")
 ATTENTION = _attention("flex-attention")
 LAYER_NORM = _layer_norm("flex-layer-norm", "B T")
 LAYER_NORM_OF_ROWS = _layer_norm("flex-layer-norm-rows", "T")
+
+
+def _lstm_cycles(steps: int, rows: int, depth: int, size: int) -> float:
+    """As of the linear layers in it: four gates of the input and of the state."""
+    tiles = -(-depth // LANES) + -(-size // LANES)
+    return steps * rows * tiles * -(-4 * size // LANES)
+
+
+LSTM_LAYER = LSTM("flex-lstm", target="flexasr", cycles=_lstm_cycles, area=MULTIPLIERS)
 
 
 def _softmax(x: Array) -> Array:
@@ -150,3 +170,19 @@ _attention(
 )
 _layer_norm("flex-layer-norm-af", "B T", **in_adaptivfloat(_normalise))
 _layer_norm("flex-layer-norm-rows-af", "T", **in_adaptivfloat(_normalise))
+
+
+def _lstm(*operands: Array) -> Array:
+    """The state stays in the unit's own numbers, cells and sums are held in full."""
+    hidden, cells = lstm_steps(*map(adaptivfloat, operands), keep=adaptivfloat)
+    return np.stack([hidden, adaptivfloat(cells)])
+
+
+LSTM(
+    "flex-lstm-af",
+    target="flexasr:adaptivfloat",
+    cycles=_lstm_cycles,
+    area=MULTIPLIERS,
+    simulate=_lstm,
+    numerics="AdaptivFloat<8,3>",
+)

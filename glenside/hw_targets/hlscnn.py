@@ -17,6 +17,10 @@ from glenside.hw_targets.numerics import fixed_point
 
 Array = np.ndarray[Any, Any]
 
+SIDE = 8
+"""Channels by filters that are multiplied in one cycle, for one pixel of a window. A nominal
+figure: the publication gives none."""
+
 
 def _conv2d(name: str, **others: Any) -> Accelerator:
     return Accelerator(
@@ -28,6 +32,9 @@ def _conv2d(name: str, **others: Any) -> Accelerator:
                 (access 1 ?w)
                 (squeeze 1 (windows (C kh kw) (1 sh sw)
                     (access 1 (pad zero 3 left right (pad zero 2 top bottom ?x))))))))""",
+        cycles=f"B * tiles(O, {SIDE}) * tiles(C, {SIDE}) * kh * kw"
+        " * tiles(H + top + bottom - kh + 1, sh) * tiles(W + left + right - kw + 1, sw)",
+        area=SIDE * SIDE,
         **{"target": "hlscnn", **others},
     )
 

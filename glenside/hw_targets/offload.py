@@ -5,21 +5,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from glenside.errors import TargetError
-from glenside.hw_targets.declare import template
-from glenside.hw_targets.target import Executable, Progress, find_target, register_target
+from glenside.hw_targets.declare.template import OperandType
+from glenside.hw_targets.target import (
+    Executable,
+    Progress,
+    Target,
+    find_target,
+    register_target,
+)
 from glenside.language import AccessType, Term
+from glenside.language.shape import FLOATS, Shape
 
 if TYPE_CHECKING:
     from glenside.extraction.cost import CostModel
-    from glenside.hw_targets.accelerator import Accelerator
-    from glenside.rewrites.ruleset import RuleSet
+    from glenside.rewrites.ruleset import Rule, RuleSet
 
 Array = np.ndarray[Any, Any]
 
@@ -33,20 +40,30 @@ class OffloadTarget:
 
     :param units: names of the units.
     :param make_rules: the rewrites that find them and those that bring programs to their forms.
+    :param parameters: with which all calls begin, where that is what tells the hardware (the size
+        of an array).
+    :param several_sizes: whether there are units of one kind that differ in size, so that cycles
+        decide between them.
     """
 
     name: str
     units: tuple[str, ...]
     make_rules: Callable[[], Sequence[RuleSet]] = field(repr=False)
+    parameters: Shape | None = None
+    several_sizes: bool = False
 
     def rules(self) -> Sequence[RuleSet]:
         """The rewrites that are explored."""
         return self.make_rules()
 
     def cost_model(self) -> CostModel:
-        """Least work left on the host, then fewest calls."""
-        from glenside.extraction import MaximiseOffload
+        """Least work left on the host, then fewest calls, then fewest cycles if sizes differ."""
+        from glenside.extraction import FewestCycles, MaximiseOffload
 
+        if self.several_sizes:
+            from glenside.hw_targets.timing import call_cycles
+
+            return FewestCycles(units=frozenset(self.units), cycles=call_cycles)
         return MaximiseOffload(units=frozenset(self.units))
 
     def compile(
@@ -62,12 +79,56 @@ class OffloadTarget:
         return compile_terms(outputs, inputs, params, progress=progress)
 
 
-_TARGETS: dict[str, dict[str, Accelerator]] = {}
+class Operation(Protocol):
+    """One operation of an accelerator, as it is declared."""
+
+    @property
+    def name(self) -> str:
+        """Of its unit."""
+
+    @property
+    def target(self) -> str:
+        """The target that has it, with options."""
+
+    @property
+    def summary(self) -> str:
+        """What is said of the target."""
+
+    @property
+    def numerics(self) -> str:
+        """The number format of its simulator, if that rounds."""
+
+    @property
+    def functions(self) -> frozenset[str]:
+        """What it computes: the rule families that bring programs to its form follow from it."""
+
+    @property
+    def operands(self) -> Mapping[str, str]:
+        """What each operand has to be, by name."""
+
+    @property
+    def area(self) -> float | None:
+        """Of its hardware, where known."""
+
+    def sizes(self, parameters: Shape, operands: Sequence[AccessType]) -> dict[str, int]:
+        """The sizes of one call by name; raises :class:`ShapeError`."""
+
+    def cycles_of(self, parameters: Shape, operands: Sequence[AccessType]) -> float | None:
+        """Cycles of one call, where known."""
+
+    def description(self) -> list[str]:
+        """The declaration in lines of text."""
+
+    def rule(self) -> Rule:
+        """The rewrite that finds it."""
+
+
+_TARGETS: dict[str, dict[str, Operation]] = {}
 """The accelerators of each target, by name."""
 _OF_UNIT: dict[str, str] = {}
 
 
-def add_to_target(accelerator: Accelerator) -> None:
+def add_to_target(accelerator: Operation) -> None:
     """Adds a unit to its target, which is registered with the first one."""
     name, options = _divide(accelerator.target)
     members = _TARGETS.setdefault(accelerator.target, {})
@@ -76,6 +137,11 @@ def add_to_target(accelerator: Accelerator) -> None:
     if not options:
         summary = next((a.summary for a in members.values() if a.summary), accelerator.name)
         register_target(name, lambda given: _target(name, given), summary)
+
+
+def name_target(unit: str, target: str) -> None:
+    """Counts the calls of a unit that is not declared under a target."""
+    _OF_UNIT[unit] = target
 
 
 def _divide(target: str) -> tuple[str, str]:
@@ -98,7 +164,7 @@ def target_of(unit: str) -> str:
     return _OF_UNIT.get(unit, unit)
 
 
-def accelerator_of(unit: str) -> Accelerator | None:
+def accelerator_of(unit: str) -> Operation | None:
     """The declaration of a unit, if it was declared."""
     for members in _TARGETS.values():
         if unit in members:
@@ -106,19 +172,73 @@ def accelerator_of(unit: str) -> Accelerator | None:
     return None
 
 
-def rules_for(accelerators: Sequence[Accelerator]) -> list[RuleSet]:
+def rules_for(accelerators: Sequence[Operation]) -> list[RuleSet]:
     """The units' own rules, and those that bring programs to the forms these look for."""
+    from glenside.rewrites.attention import ATTENTION
     from glenside.rewrites.im2col import IM2COL
     from glenside.rewrites.layout import LAYOUT
     from glenside.rewrites.linear import LINEAR
     from glenside.rewrites.matrices import MATRICES
-    from glenside.rewrites.pooling import POOLING
+    from glenside.rewrites.pooling import MEANS, POOLING
     from glenside.rewrites.ruleset import RuleSet
+    from glenside.rewrites.steps import STEPS
+    from glenside.rewrites.sums import SUMS
 
-    used = set().union(*(template.functions(a._checked.template) for a in accelerators))
-    families = {"dot": [IM2COL, MATRICES], "add": [LINEAR], "max": [POOLING]}
+    used = set[str]().union(*(a.functions for a in accelerators))
+    families = {
+        "dot": [IM2COL, MATRICES],
+        "add": [LINEAR],
+        "max": [POOLING],
+        "mean": [MEANS],
+        "softmax": [ATTENTION],
+        "sigmoid": [SUMS, STEPS],
+    }
     chosen = [LAYOUT, *(each for f, sets in families.items() if f in used for each in sets)]
-    return [*chosen, *(RuleSet(a.name, (a.rule(),)) for a in accelerators)]
+    if "dot" in used:
+        chosen += _quantised(accelerators)
+    return [*chosen, *(RuleSet(a.name, (a.rule(),), mapping=True) for a in accelerators)]
+
+
+def float_products(target: Target, terms: Iterable[Term]) -> str:
+    """A sentence where units that multiply nothing but integers of 8 bits are left with floats.
+
+    Nothing is quantised unless that is asked for.
+    """
+    units = map(accelerator_of, target.units if isinstance(target, OffloadTarget) else ())
+    known = [each for each in units if each is not None]
+    if not known or not all(_takes(each) <= BYTES for each in known):
+        return ""
+    left = Counter(
+        term.dtype
+        for term in terms
+        if term.op == "compute" and term["function"] == "dot" and term.dtype in FLOATS
+    )
+    if not left:
+        return ""
+    found = ", ".join(f"{count} products of {dtype}" for dtype, count in left.items())
+    return (
+        f"{target.name} multiplies {' and '.join(sorted(set().union(*map(_takes, known))))} only, "
+        f"and {found} stayed on the host: quantise the model with quantize=samples "
+        "(--quantize SAMPLES.npz)"
+    )
+
+
+BYTES = frozenset({"int8", "uint8"})
+
+
+def _takes(operation: Operation) -> frozenset[str]:
+    """The dtypes of operands that have one of their own; None for others."""
+    return frozenset(str(OperandType.parse(each).dtype) for each in operation.operands.values())
+
+
+def _quantised(accelerators: Sequence[Operation]) -> list[RuleSet]:
+    """What brings quantised products to units that multiply integers of 8 bits."""
+    taken = frozenset[str]().union(*map(_takes, accelerators))
+    if not taken & BYTES:
+        return []
+    from glenside.rewrites.quantised import BYTE_PRODUCTS, SIGNED_PRODUCTS
+
+    return [BYTE_PRODUCTS if "uint8" in taken else SIGNED_PRODUCTS]
 
 
 def joined(name: str) -> OffloadTarget:
@@ -128,13 +248,17 @@ def joined(name: str) -> OffloadTarget:
     """
     parts = [find_target(each.strip()) for each in name.split(JOINED)]
     units: dict[str, None] = {}
+    several = False
     for part in parts:
         if not isinstance(part, OffloadTarget):
             raise TargetError(f"{part.name} in {name!r} is no accelerator: it cannot be joined")
+        # Two that have a unit in common have it in different sizes.
+        several = several or part.several_sizes or not units.keys().isdisjoint(part.units)
         units |= dict.fromkeys(part.units)
 
     def make_rules() -> list[RuleSet]:
         # A family that several ask for is one object, as are the rules in it.
         return list({id(each): each for part in parts for each in part.rules()}.values())
 
-    return OffloadTarget(JOINED.join(part.name for part in parts), tuple(units), make_rules)
+    name = JOINED.join(part.name for part in parts)
+    return OffloadTarget(name, tuple(units), make_rules, several_sizes=several)

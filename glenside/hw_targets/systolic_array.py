@@ -3,22 +3,26 @@
 One pass holds an R x C tile of weights and streams rows of length R through it; each row comes out
 as its C products with the columns (Glenside, section 4). ``(call systolic-array (R C) X W)`` takes
 ``X: ((M), (R))`` or ``(() (R))`` and ``W: (() (R C))`` and gives ``((M C) ())``. Products of other
-sizes are ``blocked``: see :func:`glenside.language.units.run_blocked`.
+sizes are ``blocked``: see :func:`glenside.language.units.run_blocked`. A target may have arrays of
+several sizes; each product then goes to the one on which it takes the fewest cycles.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from glenside.errors import ShapeError, TargetError
-from glenside.hw_targets.offload import OffloadTarget
+from glenside.hw_targets.offload import OffloadTarget, name_target
 from glenside.hw_targets.target import register_target
+from glenside.hw_targets.timing import register_timing
 from glenside.language import builders
 from glenside.language.interpreter import matrix_product
-from glenside.language.shape import Shape
+from glenside.language.shape import AccessType, Shape
 from glenside.language.term import Term
 from glenside.language.units import Unit, register_unit
 
@@ -73,24 +77,84 @@ def _simulate(parameters: Shape, arrays: list[Array]) -> Array:
 
 UNIT = register_unit(Unit(NAME, _meaning, _simulate, array=_size))
 
+CONV2D = "conv2d"
+"""The option that adds the units of ``systolic_convolution.py``."""
+
+_SIZE = r"([1-9]\d{0,4})x([1-9]\d{0,4})"
+
+
+def pass_cycles(rows: int, columns: int, stream: int) -> int:
+    """Cycles of one pass: R to load the tile of weights, then one row of the stream a cycle, of
+    which the last leaves the far corner R + C - 2 cycles after it came in.
+
+    ``2 R + C + M - 2`` for M rows, as SCALE-Sim has it (Samajdar et al., "A systematic methodology
+    for characterizing scalability of DNN accelerators using SCALE-Sim", ISPASS 2020).
+    """
+    return 2 * rows + columns + stream - 2 if stream else 0
+
+
+def product_cycles(rows: int, columns: int, stream: int, depth: int, outputs: int) -> int:
+    """Cycles of a product (stream, depth) by (depth, outputs): a pass for each tile of weights."""
+    return -(-depth // rows) * -(-outputs // columns) * pass_cycles(rows, columns, stream)
+
+
+def _cycles(op: str, parameters: Shape, batch: int, operands: Sequence[AccessType]) -> float:
+    rows, columns = parameters
+    a, b = operands
+    shared = math.prod(a.outer[:batch])
+    stream = math.prod(a.outer[batch:])
+    if op == "call":
+        return shared * pass_cycles(rows, columns, stream)
+    outputs = math.prod(b.outer[batch:])
+    return shared * product_cycles(rows, columns, stream, math.prod(a.item), outputs)
+
+
+def area(parameters: Shape) -> float:
+    """One multiplier in each of R x C cells."""
+    return float(parameters[0] * parameters[1])
+
+
+register_timing(NAME, _cycles, area)
+
 
 def _target(options: str) -> OffloadTarget:
-    match = re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})", options)
-    if match is None:
+    if re.fullmatch(rf"{_SIZE}(,{_SIZE})*(:{CONV2D})?", options) is None:
         raise TargetError(
-            f"{NAME} takes its size, up to 99999 each way, as {NAME}:RxC, such as {NAME}:16x16; "
-            f"got {options!r}"
+            f"{NAME} takes its size, up to 99999 each way, as {NAME}:RxC, such as {NAME}:16x16, "
+            f"several as RxC,RxC, and :{CONV2D} behind for its convolutions; got {options!r}"
         )
-    rows, columns = int(match[1]), int(match[2])
+    sizes = [(int(rows), int(columns)) for rows, columns in re.findall(_SIZE, options)]
+    convolutions = options.endswith(f":{CONV2D}")
 
     def rules() -> list[RuleSet]:
+        from glenside.rewrites.convolution import systolic_convolutions
         from glenside.rewrites.im2col import IM2COL
         from glenside.rewrites.layout import LAYOUT
         from glenside.rewrites.tensorize import systolic_rules
 
-        return [IM2COL, LAYOUT, systolic_rules(rows, columns)]
+        sets = [IM2COL, LAYOUT, *(systolic_rules(*size) for size in dict.fromkeys(sizes))]
+        if convolutions:
+            sets += [systolic_convolutions(*size) for size in dict.fromkeys(sizes)]
+        return sets
 
-    return OffloadTarget(f"{NAME}:{rows}x{columns}", (NAME,), rules)
+    units = (NAME, *(CONVOLUTIONS if convolutions else ()))
+    several = len(set(sizes)) > 1
+    return OffloadTarget(
+        f"{NAME}:{options}", units, rules, None if several else sizes[0], several_sizes=several
+    )
 
 
-register_target(NAME, _target, f"weight-stationary matrix unit, written {NAME}:RxC")
+CONVOLUTIONS = tuple(
+    f"systolic-conv2d-{im2col}{layout}" for layout in ("nchw", "nhwc") for im2col in ("", "im2col-")
+)
+"""Units of ``systolic_convolution.py``."""
+
+for _unit in CONVOLUTIONS:
+    name_target(_unit, NAME)
+
+register_target(
+    NAME,
+    _target,
+    f"weight-stationary matrix unit, written {NAME}:RxC; several sizes RxC,RxC; "
+    f":{CONV2D} for convolutions on it",
+)

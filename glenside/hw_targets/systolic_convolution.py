@@ -3,33 +3,42 @@
 Rows take the channels (or, with im2col on the fly, the elements of a window), columns the filters.
 ``(call systolic-conv2d-nchw (R C kh kw sh sw) W X)`` takes filters (O C kh kw) and data (N C H W);
 ``-nhwc`` takes (kh kw C O) and (N H W C). R divides the channels and C the filters, except for the
-``-im2col-`` units, which pad the last tiles themselves. Nothing is padded around the image.
+``-im2col-`` units, which pad the last tiles themselves. Nothing is padded around the image. The
+target ``systolic-array:RxC:conv2d`` has them.
+
+They work in passes of the array, and take as long as the products they are made of: one of windows
+with filters, or, without im2col, one of channels with filters for each element of a window.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 from glenside.errors import ShapeError
+from glenside.hw_targets.systolic_array import NAME, area, product_cycles
+from glenside.hw_targets.timing import register_timing
 from glenside.language import builders
-from glenside.language.shape import Shape
+from glenside.language.shape import AccessType, Shape
 from glenside.language.term import Term
 from glenside.language.units import Unit, register_unit
 
 
-def _convolution(unit: str, x: Term, w: Term, stride: tuple[int, int]) -> Term:
-    """``x`` (N C H W) with ``w`` (O C kh kw), nothing padded: (N O h w), all axes outer."""
+def _looks(unit: str, x: Term, w: Term, stride: tuple[int, int]) -> Term:
+    """``((N h w) (C kh kw))``: what filters (O C kh kw) see of ``x`` (N C H W)."""
     if x.type.rank != 4 or w.type.rank != 4 or x.shape[1] != w.shape[1]:
         raise ShapeError(
             f"{unit} takes data (N C H W) and filters (O C kh kw), got {x.shape} and {w.shape}"
         )
     looks = builders.windows(builders.access(x, 1), w.shape[1:], (1, *stride))
-    product = builders.cart_prod(builders.access(w, 1), builders.squeeze(looks, 1))
-    return builders.transpose(builders.compute("dot", product), (1, 0, 2, 3))
+    return builders.squeeze(looks, 1)
 
 
 def _unit(layout: str, im2col: bool) -> Unit:
     name = f"systolic-conv2d-{'im2col-' if im2col else ''}{layout}"
 
-    def meaning(parameters: Shape, operands: tuple[Term, ...]) -> Term:
+    def in_matrices(parameters: Shape, operands: tuple[Term, ...]) -> tuple[Term, Term]:
+        """Filters (O C kh kw), and what they see."""
         if len(parameters) != 6 or min(parameters) < 1 or len(operands) != 2:
             raise ShapeError(
                 f"{name} takes filters and data, and the positive parameters (R C kh kw sh sw)"
@@ -48,10 +57,39 @@ def _unit(layout: str, im2col: bool) -> Unit:
                 f"{name}: {rows} must divide the {channels} channels, "
                 f"{columns} the {filters} filters"
             )
-        result = _convolution(name, x, w, (sh, sw))
+        return w, _looks(name, x, w, (sh, sw))
+
+    def meaning(parameters: Shape, operands: tuple[Term, ...]) -> Term:
+        w, looks = in_matrices(parameters, operands)
+        product = builders.cart_prod(builders.access(w, 1), looks)
+        result = builders.transpose(builders.compute("dot", product), (1, 0, 2, 3))
         return builders.transpose(result, (0, 2, 3, 1)) if layout == "nhwc" else result
 
-    return register_unit(Unit(name, meaning))
+    def in_products(parameters: Shape, operands: tuple[Term, ...]) -> Term:
+        w, looks = in_matrices(parameters, operands)
+        filters = builders.access(w, 1)
+        if not im2col:  # Channels innermost: a tile of R rows is of one position of the window.
+            filters = builders.transpose(filters, (0, 2, 3, 1))
+            looks = builders.transpose(looks, (0, 1, 2, 4, 5, 3))
+        rows = builders.reshape(looks, looks.outer, (math.prod(looks.item),))
+        columns = builders.reshape(filters, filters.outer, (math.prod(filters.item),))
+        result = builders.blocked(NAME, parameters[:2], rows, columns)
+        return result if layout == "nhwc" else builders.transpose(result, (0, 3, 1, 2))
+
+    unit = register_unit(Unit(name, meaning, in_products=in_products))
+
+    def cycles(op: str, parameters: Shape, batch: int, operands: Sequence[AccessType]) -> float:
+        own = [AccessType(each.shape[batch:], (), each.dtype) for each in operands]
+        pixels = unit.infer(parameters, own).size
+        filters, channels = own[0].shape[:2] if layout == "nchw" else own[0].shape[:1:-1]
+        rows, columns, kh, kw = parameters[:4]
+        stream = pixels // filters if filters else 0
+        once, depth = (1, channels * kh * kw) if im2col else (kh * kw, channels)
+        product = product_cycles(rows, columns, stream, depth, filters)
+        return math.prod(operands[0].shape[:batch]) * once * product
+
+    register_timing(name, cycles, area)
+    return unit
 
 
 UNITS = tuple(_unit(layout, im2col) for layout in ("nchw", "nhwc") for im2col in (False, True))

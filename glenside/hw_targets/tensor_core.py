@@ -15,6 +15,9 @@ from glenside.hw_targets.accelerator import Accelerator, Sizes
 
 Array = np.ndarray[Any, Any]
 
+MULTIPLIERS = 64
+"""Of one core, 4 x 4 x 4: a product of 16 x 16 x 16 takes 64 cycles."""
+
 
 def multiply_add(sizes: Sizes, a: Array, b: Array, c: Array) -> Array:
     """Products of halves are exact in single precision; sums are rounded to it."""
@@ -37,7 +40,8 @@ def _core(
                 (access 0 ?c))))""",
         defaults={"c": 0},
         tile={"M": 16, "N": 16, "K": 16},
-        cycles="tiles(M, 16) * tiles(N, 16) * tiles(K, 16)",
+        cycles=f"{16**3 // MULTIPLIERS} * tiles(M, 16) * tiles(N, 16) * tiles(K, 16)",
+        area=MULTIPLIERS,
         target=target,
         **others,
     )

@@ -16,6 +16,10 @@ from glenside.hw_targets.accelerator import Accelerator, Sizes
 Array = np.ndarray[Any, Any]
 
 
+MULTIPLIERS = 16 * 16
+"""A row of 16 inputs meets a tile of 16 x 16 weights in one cycle."""
+
+
 def gemm(sizes: Sizes, x: Array, w: Array) -> Array:
     """One tile of weights, a row of x a step; int32 registers wrap around."""
     return np.matmul(x.astype(np.int32), np.swapaxes(w.astype(np.int32), -1, -2))
@@ -32,6 +36,7 @@ def _dense(name: str, batch: bool = False, int8: bool = False, **others: Any) ->
         computes=f"(compute dot {wide} {product})",
         tile={**({"B": 1} if batch else {}), "K": 16, "N": 16},
         cycles=f"{'B * ' if batch else ''}M * tiles(K, 16) * tiles(N, 16)",
+        area=MULTIPLIERS,
         **{"target": "vta", **numerics, **others},
     )
 

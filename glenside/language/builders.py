@@ -123,9 +123,9 @@ def compute(function: str, x: Term, accumulate: str | None = None) -> Term:
     return make("compute", [x], function=function, accumulate=accumulate)
 
 
-def call(unit: str, parameters: Sequence[int], *operands: Term) -> Term:
-    """One invocation of an accelerator unit."""
-    return make("call", operands, unit=unit, parameters=parameters)
+def call(unit: str, parameters: Sequence[int], *operands: Term, batch: int = 0) -> Term:
+    """One invocation of an accelerator unit; one for each position on ``batch`` shared axes."""
+    return make("call", operands, unit=unit, parameters=parameters, batch=batch)
 
 
 def blocked(

@@ -640,18 +640,24 @@ def _default_accumulate(types: Types, a: Values) -> Values:
     None,
     Attribute("unit", Kind.NAME),
     Attribute("parameters", Kind.INTS),
+    Attribute("batch", Kind.INT, 0),
     exact=False,
 )
 class _Call:
-    """One invocation of an accelerator unit, with the meaning its declaration gives."""
+    """One invocation of an accelerator unit, with the meaning its declaration gives.
+
+    With ``:batch g`` the operands share their first g outer axes, and the unit is invoked once for
+    each position on them: the loop over the tiles of an expanded product.
+    """
 
     @staticmethod
     def infer(types: Types, a: Values) -> AccessType:
-        return units.find_unit(a["unit"]).infer(a["parameters"], types)
+        return units.infer_batch(units.find_unit(a["unit"]), a["parameters"], types, a["batch"])
 
     @staticmethod
     def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
-        return units.find_unit(a["unit"]).run(a["parameters"], types, arrays)
+        unit = units.find_unit(a["unit"])
+        return units.run_batch(unit, a["parameters"], types, arrays, a.get("batch", 0))
 
 
 @_operator(

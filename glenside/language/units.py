@@ -33,15 +33,22 @@ class Unit:
     operands of the unit's own size (a bit-accurate simulator may differ within the unit's
     precision); without one the meaning is interpreted. A unit that multiplies matrices has
     ``array(parameters) -> (rows, columns)``, the size of one weight tile, and can then stand in a
-    ``blocked`` product of any size.
+    ``blocked`` product of any size. A unit that works by such products says its invocation in
+    terms of them: ``in_products(parameters, operands)``.
     """
 
     name: str
     meaning: Callable[[Shape, tuple[Term, ...]], Term]
     simulate: Callable[[Shape, list[Array]], Array] | None = None
     array: Callable[[Shape], tuple[int, int]] | None = None
+    in_products: Callable[[Shape, tuple[Term, ...]], Term] | None = None
 
-    def _applied(self, parameters: Shape, operands: Sequence[AccessType]) -> Term:
+    @staticmethod
+    def _applied(
+        what: Callable[[Shape, tuple[Term, ...]], Term],
+        parameters: Shape,
+        operands: Sequence[AccessType],
+    ) -> Term:
         # Terms are declared on top of this module, so they are not known when it is imported.
         from glenside.language import builders
 
@@ -49,28 +56,81 @@ class Unit:
             builders.access(builders.tensor(f"operand{i}", t.shape, t.dtype), t.split)
             for i, t in enumerate(operands)
         )
-        return self.meaning(parameters, leaves)
+        return what(parameters, leaves)
 
     def infer(self, parameters: Shape, operands: Sequence[AccessType]) -> AccessType:
         """Type of one invocation."""
-        return self._applied(parameters, operands).type
+        return self._applied(self.meaning, parameters, operands).type
 
     def run(self, parameters: Shape, operands: Sequence[AccessType], arrays: list[Array]) -> Array:
         """Value of one invocation."""
-        if self.simulate is not None:
-            return self.simulate(parameters, arrays)
+        return self.runner(parameters, operands)(arrays)
+
+    def runner(
+        self, parameters: Shape, operands: Sequence[AccessType]
+    ) -> Callable[[list[Array]], Array]:
+        """What computes invocations on operands of these types."""
+        simulate = self.simulate
+        if simulate is not None:
+            return lambda arrays: simulate(parameters, arrays)
         from glenside.language.interpreter import evaluate
 
-        names = {f"operand{i}": array for i, array in enumerate(arrays)}
-        return evaluate([self._applied(parameters, operands)], names)[0]
+        term = self._applied(self.in_products or self.meaning, parameters, operands)
+        return lambda arrays: evaluate(
+            [term], {f"operand{i}": array for i, array in enumerate(arrays)}
+        )[0]
+
+
+def infer_batch(
+    unit: Unit, parameters: Shape, operands: Sequence[AccessType], batch: int
+) -> AccessType:
+    """Type of one invocation for each position on the first ``batch`` outer axes, which are shared.
+
+    :raises ShapeError: the operands do not share them, or the unit does not take the rest.
+    """
+    if not batch:
+        return unit.infer(parameters, operands)
+    shared = {each.outer[:batch] for each in operands}
+    if batch < 0 or len(shared) != 1 or len(next(iter(shared))) != batch:
+        shown = ", ".join(map(str, operands))
+        raise ShapeError(f"call {unit.name}: {shown} do not share their first {batch} outer axes")
+    result = unit.infer(parameters, [_without(each, batch) for each in operands])
+    return AccessType(shared.pop() + result.outer, result.item, result.dtype)
+
+
+def run_batch(
+    unit: Unit, parameters: Shape, operands: Sequence[AccessType], arrays: list[Array], batch: int
+) -> Array:
+    """Value of such invocations, one after the other: the unit sees operands of one only."""
+    if not batch:
+        return unit.run(parameters, operands, arrays)
+    each = [_without(of, batch) for of in operands]
+    result = infer_batch(unit, parameters, operands, batch)
+    values = np.empty(result.shape, result.dtype)
+    invoke = unit.runner(parameters, each)
+    for position in np.ndindex(*result.outer[:batch]):
+        values[position] = invoke([np.ascontiguousarray(array[position]) for array in arrays])
+    return values
+
+
+def _without(access: AccessType, batch: int) -> AccessType:
+    return AccessType(access.outer[batch:], access.item, access.dtype)
 
 
 def meaning(term: Term, children: Sequence[Term]) -> Term:
-    """``term`` over ``children``, accelerator calls replaced by the term that they compute."""
+    """``term`` over ``children``, accelerator calls replaced by the term that they compute.
+
+    :raises ShapeError: it is a batch of calls, which have no term together.
+    """
     from glenside.language import builders
     from glenside.language.term import rebuild
 
     if term.op == "call":
+        if term["batch"]:
+            raise ShapeError(
+                f"a batch of {term['unit']} calls has no meaning as one term: take the program "
+                "before its tiles are expanded"
+            )
         return find_unit(term["unit"]).meaning(term["parameters"], tuple(children))
     if term.op == "blocked":
         a, b = children

@@ -11,34 +11,63 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from glenside.rewrites.egraph import EGraph
+    from glenside.rewrites.egraph import EGraph, Watched
     from glenside.rewrites.frozen import ENode, FrozenEGraph
     from glenside.rewrites.query import contains, matches
     from glenside.rewrites.ruleset import Rule, RuleSet, rewrite_rule, rule_named
-    from glenside.rewrites.saturation import Iteration, Saturation, StopReason, saturate
+    from glenside.rewrites.saturation import (
+        PRESENT,
+        Applied,
+        Iteration,
+        RuleStep,
+        Saturation,
+        Stepper,
+        StopReason,
+        first_seen,
+        saturate,
+    )
+    from glenside.rewrites.tiling import tile_to
 
 __all__ = [
+    "PRESENT",
+    "Applied",
     "EGraph",
     "ENode",
     "FrozenEGraph",
     "Iteration",
     "Rule",
     "RuleSet",
+    "RuleStep",
     "Saturation",
+    "Stepper",
     "StopReason",
+    "Watched",
     "contains",
+    "first_seen",
     "matches",
     "rewrite_rule",
     "rule_named",
     "saturate",
+    "tile_to",
 ]
 
 _HOMES = {
-    "egraph": ("EGraph",),
+    "egraph": ("EGraph", "Watched"),
     "frozen": ("ENode", "FrozenEGraph"),
     "query": ("contains", "matches"),
     "ruleset": ("Rule", "RuleSet", "rewrite_rule", "rule_named"),
-    "saturation": ("Iteration", "Saturation", "StopReason", "saturate"),
+    "saturation": (
+        "PRESENT",
+        "Applied",
+        "Iteration",
+        "RuleStep",
+        "Saturation",
+        "Stepper",
+        "StopReason",
+        "first_seen",
+        "saturate",
+    ),
+    "tiling": ("tile_to",),
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from egglog import Fact, RewriteOrRule, String, Vec, eq, i64, rule, union, var, vars_
 
 from glenside.errors import GlensideError
-from glenside.rewrites.ruleset import rewrite_rule
+from glenside.rewrites.ruleset import RuleSet, rewrite_rule
 from glenside.rewrites.types import typed
 from glenside.rewrites.vocabulary import Access, ints
 
@@ -128,6 +128,19 @@ def _im2col_calls() -> Any:
 def systolic_conv2d_im2col_nhwc(rows: int, columns: int) -> Iterator[RewriteOrRule]:
     """Likewise for the unit that forms the windows itself."""
     yield from _to_nhwc("im2col-nchw", "im2col-nhwc", rows, columns)
+
+
+def systolic_convolutions(rows: int, columns: int) -> RuleSet:
+    """What convolutions on a systolic array of this size need to be found, in either layout."""
+    return RuleSet(
+        f"systolic-conv2d:{rows}x{columns}",
+        (
+            systolic_conv2d_nchw(rows, columns),
+            systolic_conv2d_im2col_nchw(rows, columns),
+            systolic_conv2d_nhwc(rows, columns),
+            systolic_conv2d_im2col_nhwc(rows, columns),
+        ),
+    )
 
 
 def _to_nhwc(have: str, want: str, rows: int, columns: int) -> Iterator[RewriteOrRule]:

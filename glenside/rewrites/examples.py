@@ -6,6 +6,7 @@ are tried as well. Needs Hypothesis; units that the programs call must be regist
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +44,26 @@ def linear_layers(draw: Draw) -> Term:
     if axis < 0:
         return result
     sides = (result, bias) if draw(st.integers(0, 2)) else (bias, result)
+    return builders.elementwise("add", *sides)
+
+
+@st.composite
+def row_biases(draw: Draw) -> Term:
+    """A product of matrices, given another shape, plus numbers along one axis or several."""
+    m, k, n = (draw(st.integers(1, 4)) for _ in range(3))
+    dtype = draw(_DTYPES)
+    product = builders.cart_prod(_leaf("x", (m,), (k,), dtype), _leaf("w", (n,), (k,), dtype))
+    result = builders.compute("dot", product)
+    shape = draw(st.sampled_from(((m, n), (m, 1, n), (m, n, 1), (m, 1, n, 1), (n, m), (1, m, n))))
+    result = builders.reshape(result, shape)
+    if draw(st.booleans()):
+        result = builders.transpose(result, draw(st.permutations(range(len(shape)))))
+    axis = draw(st.integers(0, len(shape) - 1))
+    if draw(st.integers(0, 3)) and m in result.shape:
+        axis = result.shape.index(m)
+    lengths = [length if a == axis else 1 for a, length in enumerate(result.shape)]
+    bias = builders.tensor("b", lengths, dtype)
+    sides = (result, bias) if draw(st.booleans()) else (bias, result)
     return builders.elementwise("add", *sides)
 
 
@@ -166,3 +187,290 @@ def padded_dots(draw: Draw) -> Term:
     low = draw(st.integers(0, min(2, product.shape[at])))
     high = draw(st.integers(low, product.shape[at]))
     return builders.compute("dot", builders.slice_(product, at, low, high))
+
+
+@st.composite
+def quantised_products(draw: Draw) -> Term:
+    """A ``dot`` of quantised operands, moved about on the way, or of the floats they stand for."""
+    floats = draw(st.booleans())
+    batch = tuple(draw(st.lists(st.integers(1, 2), max_size=1)))
+    depth = draw(st.integers(1, 3))
+    sides = [_quantised(draw, name, batch, depth, floats) for name in "xw"]
+    product = builders.cart_prod(sides[0], sides[1], len(batch))
+    return builders.compute("dot", product, "float64" if _seldom(draw) else None)
+
+
+def _seldom(draw: Draw) -> bool:
+    return draw(st.integers(0, 9)) == 9
+
+
+def _quantised(draw: Draw, name: str, batch: tuple[int, ...], depth: int, floats: bool) -> Term:
+    """``((batch, rows), (depth))``"""
+    dtype = "int16" if _seldom(draw) else draw(st.sampled_from(("int8", "uint8")))
+    form = draw(st.sampled_from(("matrix", "matrix", "turned", "padded", "windows", "split")))
+    rows = draw(st.integers(1, 3))
+    shape = {
+        "turned": (depth, *batch, rows),
+        "padded": (*batch, rows, max(depth - 1, 1)),
+        "windows": (*batch, rows + depth - 1),
+        "split": (*(batch or (1,)), rows, depth),
+    }.get(form, (*batch, rows, depth))
+    if form == "split":
+        shape = (shape[0] * rows, depth)
+    x = _centred(draw, name, shape, dtype)
+    if floats:
+        scale = builders.tensor(f"{name}-scale", _beside(draw, shape))
+        x = builders.elementwise("mul", builders.cast(x, "float32"), scale)
+    if form == "turned":
+        x = builders.transpose(x, (*range(1, len(shape)), 0))
+    elif form == "padded":
+        value = "lowest" if _seldom(draw) else "zero"
+        x = builders.pad(x, len(shape) - 1, draw(st.integers(0, 1)), 0, value)
+        x = builders.pad(x, len(shape) - 1, 0, depth - x.shape[-1]) if depth >= x.shape[-1] else x
+        x = builders.slice_(x, len(shape) - 1, 0, depth)
+    elif form == "windows":
+        looks = builders.windows(builders.access(x, len(batch)), (depth,), (1,))
+        return builders.reshape(looks, (*batch, rows), (depth,))
+    elif form == "split":
+        x = builders.reshape(x, (shape[0] // rows, rows, depth))
+        x = x if batch else builders.squeeze(x, 0)
+    return builders.access(x, len(batch) + 1)
+
+
+def _centred(draw: Draw, name: str, shape: tuple[int, ...], dtype: str) -> Term:
+    x = builders.cast(builders.tensor(name, shape, dtype), "int32")
+    if draw(st.integers(0, 3)) == 0:
+        return x
+    kind = draw(st.sampled_from(("int8", "uint8", "int32"))) if _seldom(draw) else dtype
+    zero = builders.tensor(f"{name}-zero", _beside(draw, shape), kind)
+    return builders.elementwise("sub", x, builders.cast(zero, "int32"))
+
+
+def _beside(draw: Draw, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape that is spread to ``shape``: of one number, along one axis, or of all."""
+    if draw(st.booleans()) or not shape:
+        return ()
+    axis, everywhere = draw(st.integers(0, len(shape) - 1)), _seldom(draw)
+    return tuple(n if everywhere or i == axis else 1 for i, n in enumerate(shape))
+
+
+@st.composite
+def pools(draw: Draw) -> Term:
+    """A maximum or mean over windows, flat or not, or of pairs of such, or of something else."""
+    function = draw(st.sampled_from(("mean", "max")))
+    dtype = "float64" if function == "mean" else draw(_DTYPES)
+    outer = tuple(draw(st.lists(st.integers(1, 3), max_size=2)))
+    size = tuple(draw(st.lists(st.integers(1, 6), min_size=1, max_size=2)))
+    looks = tuple(min(n, draw(st.sampled_from((2, 4, 3, 6, 1)))) for n in size)
+    x = _leaf("x", outer, size, dtype)
+    if draw(st.integers(0, 3)):
+        x = builders.windows(x, looks, tuple(draw(st.integers(1, 2)) for _ in looks))
+    if draw(st.booleans()):
+        x = builders.flatten(x)
+    return builders.compute(function, x)
+
+
+@st.composite
+def reshaped_softmaxes(draw: Draw) -> Term:
+    """A softmax of an array that was given another shape."""
+    shape = tuple(draw(st.lists(st.integers(1, 3), min_size=2, max_size=3)))
+    x = builders.tensor("x", shape, "float64")
+    rows, n = math.prod(shape[:-1]), shape[-1]
+    if draw(st.booleans()):
+        x = builders.access(x, len(shape) - 1)
+        reshaped = builders.reshape(x, draw(st.sampled_from(((rows,), (1, rows), (rows, 1)))), (n,))
+        return builders.compute("softmax", reshaped)
+    shapes = ((rows, n), (1, rows, n), (rows, 1, n), (rows * n, 1), (n, rows))
+    reshaped = builders.reshape(x, draw(st.sampled_from(shapes)))
+    return builders.compute("softmax", builders.access(reshaped, reshaped.type.rank - 1))
+
+
+@st.composite
+def scaled_attention(draw: Draw, most_batches: int = 2) -> Term:
+    """``softmax(q kᵀ * c) v``, perhaps without the scale or with something else there."""
+    batch = tuple(draw(st.lists(st.integers(1, 2), max_size=most_batches)))
+    m, n, k, d = (draw(st.integers(1, 3)) for _ in range(4))
+    shared = len(batch)
+    q, key, v = (
+        builders.access(builders.tensor(name, (*batch, *rest), "float64"), shared + 1)
+        for name, rest in (("q", (m, k)), ("k", (n, k)), ("v", (d, n)))
+    )
+    scores = builders.compute("dot", builders.cart_prod(q, key, shared))
+    kind = draw(st.sampled_from(("", "", "number", "number", "scalar", "scalar", "vector")))
+    if kind:
+        shape = {"vector": (n,), "scalar": draw(st.sampled_from(((), (1,), (1, 1))))}
+        scale = (
+            builders.constant(0.25, scores.shape, "float64")
+            if kind == "number"
+            else builders.tensor("c", shape[kind], "float64")
+        )
+        # Not by what may be zero.
+        function = draw(st.sampled_from(("mul", "div"))) if kind == "number" else "mul"
+        swap = function == "mul" and draw(st.booleans())
+        scores = builders.elementwise(function, *((scale, scores) if swap else (scores, scale)))
+    last = scores.children[0] if scores.op == "access" else scores
+    rows = builders.compute("softmax", builders.access(last, shared + 1))
+    return builders.compute("dot", builders.cart_prod(rows, v, shared))
+
+
+# --- layers in parts, and over steps -------------------------------------------------------------
+
+
+def _item(x: Term) -> Term:
+    """``x`` as one item, without an access of an access."""
+    return builders.item_only(x.children[0] if x.op == "access" else x)
+
+
+def _map(function: str, x: Term) -> Term:
+    return builders.outer_only(builders.compute(function, _item(x)))
+
+
+def _fold(function: str, x: Term, y: Term) -> Term:
+    """Of two operands that NumPy would broadcast."""
+    shape = builders.broadcast_shapes(x.shape, y.shape)
+    sides = (z if z.shape == shape else builders.broadcast_to(z, shape) for z in (x, y))
+    return builders.outer_only(builders.compute(function, builders.pair(*map(_item, sides))))
+
+
+def _either(draw: Draw, function: str, x: Term, y: Term) -> Term:
+    return _fold(function, x, y) if draw(st.booleans()) else _fold(function, y, x)
+
+
+def _matmul(x: Term, w: Term) -> Term:
+    """``x Wᵀ`` for all rows of x."""
+    sides = builders.access(x, x.type.rank - 1), builders.access(w, 1)
+    return builders.compute("dot", builders.cart_prod(*sides))
+
+
+@st.composite
+def sums_of_layers(draw: Draw) -> Term:
+    """Two or three summands, products of matrices, biases and others, in any order."""
+    m, n = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    dtype = draw(_DTYPES)
+
+    def summand(name: str) -> Term:
+        kind = draw(st.sampled_from(("product", "product", "layer", "layer", "bias", "other")))
+        if kind == "bias":
+            return builders.tensor(f"b{name}", (n,), dtype)
+        if kind == "other":
+            shape = draw(st.sampled_from(((m, n), (m, 1), (n,))))
+            return builders.tensor(f"y{name}", shape, dtype)
+        k = draw(st.integers(1, 3))
+        x, w = (
+            builders.tensor(f"x{name}", (m, k), dtype),
+            builders.tensor(f"w{name}", (n, k), dtype),
+        )
+        product = _matmul(x, w)
+        return product if kind == "product" else _fold("add", product, summand_bias(name))
+
+    def summand_bias(name: str) -> Term:
+        return builders.tensor(f"c{name}", (n,), dtype)
+
+    total = summand("0")
+    for i in range(draw(st.integers(1, 2))):
+        total = _fold("add", total, summand(str(i + 1)))
+    return total
+
+
+@st.composite
+def steps_of_layers(draw: Draw) -> Term:
+    """One step of a layer over several, perhaps with a bias along some axis."""
+    dtype = draw(_DTYPES)
+    outer = tuple(draw(st.lists(st.integers(1, 3), min_size=2, max_size=3)))
+    k, n = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    result = _matmul(builders.tensor("x", (*outer, k), dtype), builders.tensor("w", (n, k), dtype))
+    if draw(st.booleans()):
+        axes = [a for a, size in enumerate(result.shape) if size == n]
+        axis = draw(st.sampled_from((axes[-1], axes[-1], axes[0])))
+        bias = builders.tensor("b", (n,), dtype)
+        for _ in range(result.type.rank - 1 - axis):
+            bias = builders.unsqueeze(bias, bias.type.rank)
+        result = _fold("add", result, bias)
+    axis = draw(st.integers(0, result.type.rank - 1))
+    low = draw(st.integers(0, result.shape[axis] - 1))
+    if result.shape[axis] > 1 or draw(st.booleans()):
+        result = builders.slice_(result, axis, low, low + 1)
+    return builders.squeeze(result, axis)
+
+
+@st.composite
+def unrolled_lstms(draw: Draw, most: int = 3) -> Term:
+    """Up to ``most`` steps of an LSTM, said in any of many ways, and sometimes not quite one.
+
+    The result has the hidden states or the last states, or both.
+    """
+    rows, depth, size = (draw(st.integers(1, 2)) for _ in range(3))
+    count = draw(st.integers(1, most))
+    choose = draw(
+        st.fixed_dictionaries(
+            {
+                "order": st.permutations("ifgo"),
+                "joined": st.booleans(),
+                "h first": st.booleans(),
+                "separate": st.booleans(),
+                "bias": st.sampled_from(("none", "one", "two")),
+                "wrong": st.sampled_from(
+                    ("", "", "", "", "gate", "weights", "cell", "state", "cuts")
+                ),
+            }
+        )
+    )
+    wrong_at = draw(st.integers(0, count - 1))
+
+    def tensor(name: str, *shape: int) -> Term:
+        return builders.tensor(name, shape, "float64")
+
+    def parameters(name: str) -> tuple[Term, Term, list[Term]]:
+        m = size if choose["separate"] else 4 * size
+        biases = {"none": 0, "one": 1, "two": 2}[choose["bias"]]
+        return (
+            tensor(f"w{name}", m, depth),
+            tensor(f"r{name}", m, size),
+            [tensor(f"b{i}{name}", m) for i in range(biases)],
+        )
+
+    def layer(x: Term, h: Term, name: str) -> Term:
+        w, r, biases = parameters(name)
+        pairs = [(x, w), (h, r)][:: -1 if choose["h first"] else 1]
+        if choose["joined"]:
+            parts = (
+                builders.concat(1, *(builders.access(y, 1) for y in each))
+                for each in zip(*pairs, strict=True)
+            )
+            inputs, weights = parts
+            total = builders.compute("dot", builders.cart_prod(inputs, weights))
+        else:
+            total = _fold("add", *(_matmul(*each) for each in pairs))
+        for bias in biases:
+            total = _fold("add", total, bias)
+        return total
+
+    data = tensor("x", count, rows, depth)
+    h, c = tensor("h", rows, size), tensor("c", rows, size)
+    states = []
+    for t in range(count):
+        x = builders.squeeze(builders.slice_(data, 0, t, t + 1), 0)
+        wrong = choose["wrong"] if t == wrong_at else ""
+        name = "other" if wrong == "weights" else ""
+        if choose["separate"]:
+            gates = {k: layer(x, h, k + name) for k in "ifgo"}
+        else:
+            whole = layer(x, h, name)
+            cuts = {k: at * size for at, k in enumerate(choose["order"])}
+            if wrong == "cuts":
+                cuts["i"] = cuts["f"]
+            gates = {k: builders.slice_(whole, 1, at, at + size) for k, at in cuts.items()}
+        fresh = _map("sigmoid" if wrong == "gate" else "tanh", gates["g"])
+        old = h if wrong == "cell" else c
+        c = _either(
+            draw,
+            "add",
+            _either(draw, "mul", _map("sigmoid", gates["f"]), old),
+            _either(draw, "mul", _map("sigmoid", gates["i"]), fresh),
+        )
+        new = _either(draw, "mul", _map("sigmoid", gates["o"]), _map("tanh", c))
+        h = c if wrong == "state" else new
+        states.append(new)
+    stack = builders.concat(0, *(builders.unsqueeze(each, 0) for each in states))
+    last = (builders.unsqueeze(each, 0) for each in (h, c))
+    return draw(st.sampled_from((stack, h, c, builders.concat(0, stack, *last))))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from glenside.errors import ShapeError, UnsoundRewrite
-from glenside.language.operators import OPERATORS, Kind
+from glenside.language.operators import OPERATORS, Kind, Operator
 from glenside.language.shape import AccessType
 from glenside.language.term import Term
-from glenside.rewrites.encoding import decode
+from glenside.rewrites.encoding import Encoded, decode
 from glenside.rewrites.frozen import ENode, FrozenEGraph
 from glenside.rewrites.loading import constructor
 
@@ -33,23 +33,39 @@ def freeze(
 
     :raises UnsoundRewrite: a node does not have the type of its class.
     """
-    reader = _Reader(egg)
-    types = reader.types()
-    classes_loaded = reader.loaded()
+    nodes, types, classes_loaded = read(egg)
     at_roots = [classes_loaded[loaded[root]] for root in roots]
-    classes = _reachable(reader.nodes(types), at_roots)
-    number = _number(classes)
-    frozen: list[tuple[ENode, ...]] = [()] * len(classes)
-    for name, nodes in classes.items():
-        members = (ENode(op, values, tuple(number[c] for c in ch)) for op, values, ch in nodes)
-        frozen[number[name]] = tuple(sorted(members, key=_order))
-    # `number` was filled in the order of the numbers.
-    frozen_types = tuple(types[name] for name in number)
-    result = FrozenEGraph(tuple(frozen), frozen_types, tuple(number[name] for name in at_roots))
+    result, number = frozen(nodes, types, at_roots)
     return result, {term: number[classes_loaded[n]] for term, n in loaded.items()}
 
 
-class _Reader:
+def read(egg: Any) -> tuple[dict[Class, list[Node]], dict[Class, AccessType], dict[int, Class]]:
+    """The nodes and the type of every class, and the class of all that was loaded, by its number.
+
+    :raises UnsoundRewrite: a node does not have the type of its class.
+    """
+    reader = Reader(egg)
+    types = reader.types()
+    return reader.nodes(types), types, reader.loaded()
+
+
+def frozen(
+    nodes: Mapping[Class, list[Node]], types: Mapping[Class, AccessType], at_roots: Sequence[Class]
+) -> tuple[FrozenEGraph, dict[Class, int]]:
+    """What can be reached from some classes, and the numbers of these classes."""
+    classes = _reachable(nodes, at_roots)
+    number = _number(classes)
+    members: list[tuple[ENode, ...]] = [()] * len(classes)
+    for name, each in classes.items():
+        made = (ENode(op, values, tuple(number[c] for c in ch)) for op, values, ch in each)
+        members[number[name]] = tuple(sorted(made, key=_order))
+    # `number` was filled in the order of the numbers.
+    types_in_order = tuple(types[name] for name in number)
+    roots = tuple(number[name] for name in at_roots)
+    return FrozenEGraph(tuple(members), types_in_order, roots), number
+
+
+class Reader:
     """Turns egglog's values into Python's, each once."""
 
     def __init__(self, egg: Any) -> None:
@@ -89,11 +105,14 @@ class _Reader:
         rows = self._rows("load_node")
         return {self._egg.value_to_i64(row.inputs[0]): row.output for row in rows}
 
-    def nodes(self, types: Mapping[Class, AccessType]) -> dict[Class, list[Node]]:
-        """The nodes of every class; each has the type of its class, or that is an error."""
+    def pairs(self, relation: str) -> list[tuple[Class, Class]]:
+        """The rows of a relation between accesses."""
+        return [(row.inputs[0], row.inputs[1]) for row in self._rows(relation)]
+
+    def rows(self) -> Iterator[tuple[Operator, tuple[Encoded, ...], tuple[Class, ...], Class]]:
+        """Every node: operator, encoded attributes, operands, and its class."""
         readers = {Kind.INT: self._egg.value_to_i64, Kind.INTS: self.ints}
-        result: dict[Class, list[Node]] = {}
-        for op, operator in OPERATORS.items():
+        for operator in OPERATORS.values():
             kinds = [readers.get(attribute.kind, self.text) for attribute in operator.attributes]
             for row in self._rows(constructor(operator)):
                 if row.subsumed:
@@ -106,20 +125,36 @@ class _Reader:
                 encoded = tuple(
                     read(value) for read, value in zip(kinds, inputs[first:], strict=True)
                 )
-                try:
-                    operands = tuple(types[child] for child in children)
-                    named = decode(operator, encoded, operands)
-                    inferred = operator.infer(operands, named)
-                except (KeyError, ShapeError) as problem:
-                    raise UnsoundRewrite(
-                        f"an ill-typed {op} {encoded} was made: {problem}"
-                    ) from None
-                if inferred != types.get(row.output):
-                    raise UnsoundRewrite(
-                        f"{op} {encoded} has type {inferred}, its class {types.get(row.output)}"
-                    )
-                result.setdefault(row.output, []).append((op, tuple(named.values()), children))
+                yield operator, encoded, children, row.output
+
+    def nodes(self, types: Mapping[Class, AccessType]) -> dict[Class, list[Node]]:
+        """The nodes of every class; each has the type of its class, or that is an error."""
+        result: dict[Class, list[Node]] = {}
+        for operator, encoded, children, output in self.rows():
+            op = operator.name
+            try:
+                operands = tuple(types[child] for child in children)
+                named = decode(operator, encoded, operands)
+                inferred = operator.infer(operands, named)
+            except (KeyError, ShapeError) as problem:
+                raise UnsoundRewrite(f"an ill-typed {op} {encoded} was made: {problem}") from None
+            if inferred != types.get(output):
+                raise UnsoundRewrite(
+                    f"{op} {encoded} has type {inferred}, its class {types.get(output)}"
+                )
+            result.setdefault(output, []).append((op, tuple(named.values()), children))
+        for name, nodes in result.items():
+            _check_leaves(nodes, types[name])
         return result
+
+
+def _check_leaves(nodes: Sequence[Node], type_: AccessType) -> None:
+    """Two tensors of a program are never known to be one, nor are two numbers."""
+    leaves = [node for node in nodes if node[0] in ("tensor", "constant")] if type_.size else []
+    for op, values, _ in leaves[1:]:
+        first, known = leaves[0][0], leaves[0][1][0]
+        if op != first or not (values[0] == known or (values[0] != values[0] and known != known)):
+            raise UnsoundRewrite(f"one class holds both {first} {known} and {op} {values[0]}")
 
 
 def _reachable(

@@ -14,7 +14,7 @@ from egglog import Fact, RewriteOrRule, String, Vec, eq, i64, rule, union, var, 
 
 from glenside.language.shape import FLOATS, INTEGERS
 from glenside.rewrites.ruleset import RuleSet, rewrite_rule
-from glenside.rewrites.vocabulary import NO_DTYPE, Access, ints
+from glenside.rewrites.vocabulary import NO_DTYPE, Access, drop, ints, permute
 
 RANKS = range(2, 6)
 """Ranks of the reshapes through which a bias moves."""
@@ -25,15 +25,16 @@ def _add(x: Access, y: Access, rank: int) -> Access:
     return x.access(0).pair(y.access(0)).compute("add", NO_DTYPE).access(rank)
 
 
-def _spread(bias: Access, rank: int, shape: Vec[i64]) -> tuple[Access, Access]:
-    """A vector along the last of ``rank`` axes; where all the others are 1 it is not broadcast."""
+def spread(bias: Access, rank: int, shape: Vec[i64]) -> tuple[Access, Access]:
+    """A vector along the last of ``rank`` axes, in two forms: where all the others are 1 it is not
+    broadcast."""
     for _ in range(rank - 1):
         bias = bias.unsqueeze(0)
     return bias.broadcast(shape), bias
 
 
-def _vector(bias: Access, length: i64) -> Fact:
-    """All axes are outer, and there is one of that length."""
+def vector(bias: Access, length: i64) -> Fact:
+    """Holds of a vector: all axes are outer, and there is one of that length."""
     return eq(bias.outer.append(ints(-1), bias.item)).to(ints(length, -1))
 
 
@@ -69,15 +70,15 @@ def bias_out_of_reshape() -> Iterator[RewriteOrRule]:
     s, v, rows = vars_("s v rows", Vec[i64])
     made = x.compute("dot", dtype)
     for rank in RANKS:
-        for bias in _spread(b, rank, v):
+        for bias in spread(b, rank, v):
             yield rule(
                 eq(whole).to(_add(made.reshape(s, ints()), bias, rank)),
                 eq(rows).to(x.outer),
                 eq(rows.length()).to(i64(2)),
                 eq(s.length()).to(i64(rank)),
                 eq(s[rank - 1]).to(rows[1]),
-                _vector(b, rows[1]),
-            ).then(union(whole).with_(_add(made, _spread(b, 2, rows)[0], 2).reshape(s, ints())))
+                vector(b, rows[1]),
+            ).then(union(whole).with_(_add(made, spread(b, 2, rows)[0], 2).reshape(s, ints())))
 
 
 @rewrite_rule("add-to-bias-add", exact=True, programs=_layers)
@@ -86,10 +87,10 @@ def add_to_bias_add() -> Iterator[RewriteOrRule]:
     x, b, whole = vars_("x b whole", Access)
     v = var("v", Vec[i64])
     for rank in RANKS:
-        for bias in _spread(b, rank, v):
+        for bias in spread(b, rank, v):
             yield rule(
                 eq(whole).to(bias.access(0).pair(x).compute("add", NO_DTYPE)),
-                _vector(b, b.outer[0]),
+                vector(b, b.outer[0]),
             ).then(union(whole).with_(x.pair(bias.access(0)).compute("add", NO_DTYPE)))
 
 
@@ -116,6 +117,62 @@ def drop_squeeze_of_unsqueeze() -> Iterator[RewriteOrRule]:
     ).then(union(whole).with_(x))
 
 
+def _row_biases() -> Any:
+    from glenside.rewrites.examples import row_biases
+
+    return row_biases()
+
+
+@rewrite_rule("bias-of-rows", exact=True, programs=_row_biases)
+def bias_of_rows() -> Iterator[RewriteOrRule]:
+    """``([s|]D)^p + b -> ([s|](D' + b)^(1 0))^p`` for a product ``D = dot(X × W)`` of matrices,
+    ``D' = dot(W × X)`` and a vector b along the rows of D, which s keeps as its first axis.
+
+    So the bias of a convolution comes to stand as that of a linear layer. What spreads b over all
+    axes is an array of any rank with just one axis that is longer than 1.
+    """
+    x, w, b, whole = vars_("x w b whole", Access)
+    s, p, v, order = vars_("s p v order", Vec[i64])
+    dtype = var("dtype", String)
+    product = x.cart_prod(w, 0).compute("dot", dtype)
+    layer = _add(
+        w.cart_prod(x, 0).compute("dot", dtype),
+        spread(b.reshape(ints(M), ints()), 2, ints(N, M))[0],
+        2,
+    ).transpose(ints(1, 0))
+    matrices = (
+        eq(M).to(x.outer[0]),
+        eq(N).to(w.outer[0]),
+        M + N > 2,  # Of one number it would be turned for ever.
+        *(eq(length).to(i64(1)) for y in (x, w) for length in (y.outer.length(), y.item.length())),
+    )
+    for found, made, rows in (
+        (product, layer, ints(M, 1)),
+        (product.reshape(s, ints()), layer.reshape(s, ints()), ints(M).append(_ones(s))),
+        (
+            product.reshape(s, ints()).transpose(p),
+            layer.reshape(s, ints()).transpose(p),
+            permute(ints(M).append(_ones(s)), p),
+        ),
+    ):
+        shaped = () if found is product else (eq(s[0]).to(M),)
+        for bias in (b.broadcast(v), b):
+            sides = found.access(0), bias.access(0)
+            for first, second in (sides, sides[::-1]):
+                yield rule(
+                    eq(whole).to(first.pair(second).compute("add", NO_DTYPE)),
+                    *matrices,
+                    *shaped,
+                    eq(order).to(rows),
+                    eq(b.outer.append(ints(-1), b.item)).to(order.append(ints(-1))),
+                ).then(union(whole).with_(made.access(0)))
+
+
+def _ones(shape: Vec[i64]) -> Vec[i64]:
+    """As many 1 as there are axes behind the first."""
+    return drop(shape, 1).map(lambda n: n.min(1).max(1))
+
+
 @rewrite_rule("zero-bias", exact=False)
 def zero_bias() -> Iterator[RewriteOrRule]:
     """``dot(X × W) -> dot(X × W) + 0`` for matrices."""
@@ -133,6 +190,12 @@ def zero_bias() -> Iterator[RewriteOrRule]:
 
 LINEAR = RuleSet(
     "linear",
-    (bias_out_of_reshape(), add_to_bias_add(), row_as_vector(), drop_squeeze_of_unsqueeze()),
+    (
+        bias_out_of_reshape(),
+        bias_of_rows(),
+        add_to_bias_add(),
+        row_as_vector(),
+        drop_squeeze_of_unsqueeze(),
+    ),
 )
 """Brings linear layers to the form in which units take them."""

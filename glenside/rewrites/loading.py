@@ -23,11 +23,15 @@ from typing import Any
 from egglog import bindings
 
 from glenside.language.operators import OPERATORS, Kind, Operator
+from glenside.language.shape import AccessType
 from glenside.language.term import Term, topological_order
 from glenside.rewrites.encoding import SORTS, encode
 from glenside.rewrites.types import function_facts
 
 RULESET = "load"
+WATCH = "watch"
+WATCH_ANY = "watch_any"
+"""Begin the names of the tables of nodes to look for: over given operands, over any."""
 FACTS = {
     "root": "{}",
     "item_kept": "String String",
@@ -80,39 +84,74 @@ def _declarations(access: str, operands: str, declared: str) -> Iterator[str]:
     yield "(relation load_text (i64 String))"
     yield "(relation load_type (i64 i64 i64 i64))"
     yield "(relation load_root (i64))"
+    # A placeholder: an access of which only the type is known.
+    yield f"(constructor load_placeholder (i64) {access})"
+    yield "(relation load_place (i64))"
+    yield _rule("(load_place n)", "(set (load_node n) (load_placeholder n))")
     yield _rule("(load_root n) (= x (load_node n))", "(root x)")
     for name, (sort, _, entry) in lists.items():
         yield f"(function load_{name} (i64) {sort} :no-merge)"
         yield f"(set (load_{name} 0) (vec-empty))"
         yield f"(relation load_{name}_push (i64 i64 i64))"
-        value = "entry" if entry == "i64" else "(load_node entry)"
-        yield _rule(
-            f"(load_{name}_push number rest entry) (= v (load_{name} rest)) (= e {value})",
-            f"(set (load_{name} number) (vec-push v e))",
-        )
+        yield _rule(*_pushing(name, "entry" if entry == "i64" else "(load_node entry)"))
     yield _rule(
         "(load_type n o i d) (= x (load_node n)) (= vo (load_ints o)) (= vi (load_ints i)) "
         "(load_text d dt)",
         "(set (Access.outer x) vo) (set (Access.item x) vi) (set (Access.dtype x) dt)",
     )
     for operator in OPERATORS.values():
-        columns, facts, arguments = ["n"], [], []
-        for i, sort in enumerate(_inputs(operator, access, operands)):
-            columns.append(f"c{i}")
-            arguments.append(f"v{i}")
-            if sort == access:
-                facts.append(f"(= v{i} (load_node c{i}))")
-            elif sort == "String":
-                facts.append(f"(load_text c{i} v{i})")
-            elif sort == "i64":
-                arguments[-1] = f"c{i}"
-            else:
-                facts.append(f"(= v{i} (load_{'ints' if sort == 'Vec[i64]' else 'operands'} c{i}))")
-        yield f"(relation load_{operator.name} ({' '.join(['i64'] * len(columns))}))"
-        yield _rule(
-            f"(load_{operator.name} {' '.join(columns)}) {' '.join(facts)}",
-            f"(set (load_node n) ({constructor(operator)} {' '.join(arguments)}))",
-        )
+        relation, facts, node = _described("load", operator, access, operands)
+        yield relation
+        yield _rule(facts, f"(set (load_node n) {node})")
+
+
+def _pushing(name: str, value: str) -> tuple[str, str]:
+    """How a list is made from its parts."""
+    return (
+        f"(load_{name}_push number rest entry) (= v (load_{name} rest)) (= e {value})",
+        f"(set (load_{name} number) (vec-push v e))",
+    )
+
+
+def watch_declarations(access: str, operands: str) -> str:
+    """Program text: tables like those that load terms, and rules that look for the nodes in them.
+
+    A node that is there by now gets its class in ``load_node``, or, where its operands do not
+    matter, stands in ``watched``; none is made.
+    """
+    # A list of operands is made when the last of them is there.
+    pushing = _pushing("operands", "(load_node entry)")
+    lines = [f"(ruleset {WATCH})", "(relation watched (i64))", _rule(*pushing, WATCH)]
+    for operator in OPERATORS.values():
+        relation, facts, node = _described(WATCH, operator, access, operands)
+        lines.append(relation)
+        lines.append(_rule(f"{facts} (= x {node})", "(set (load_node n) x)", WATCH))
+        relation, facts, node = _described(WATCH_ANY, operator, access, operands)
+        lines.append(relation)
+        lines.append(_rule(f"{facts} (= x {node})", "(watched n)", WATCH))
+    return "\n".join(lines)
+
+
+def _described(prefix: str, operator: Operator, access: str, operands: str) -> tuple[str, str, str]:
+    """The table of an operator's nodes, the query that reads a row, and the node it stands for."""
+    columns, facts, arguments = ["n"], [], []
+    for i, sort in enumerate(_inputs(operator, access, operands)):
+        arguments.append(f"v{i}")
+        if prefix == WATCH_ANY and sort in (access, operands):
+            continue
+        columns.append(f"c{i}")
+        if sort == access:
+            facts.append(f"(= v{i} (load_node c{i}))")
+        elif sort == "String":
+            facts.append(f"(load_text c{i} v{i})")
+        elif sort == "i64":
+            arguments[-1] = f"c{i}"
+        else:
+            facts.append(f"(= v{i} (load_{'ints' if sort == 'Vec[i64]' else 'operands'} c{i}))")
+    table = f"{prefix}_{operator.name}"
+    relation = f"(relation {table} ({' '.join(['i64'] * len(columns))}))"
+    query = f"({table} {' '.join(columns)}) {' '.join(facts)}"
+    return relation, query, f"({constructor(operator)} {' '.join(arguments)})"
 
 
 def _inputs(operator: Operator, access: str, operands: str) -> list[str]:
@@ -120,33 +159,66 @@ def _inputs(operator: Operator, access: str, operands: str) -> list[str]:
     return children + [SORTS[a.kind] for a in operator.attributes]
 
 
-def _rule(query: str, actions: str) -> str:
-    return f"(rule ({query}) ({actions}) :ruleset {RULESET})"
+def _rule(query: str, actions: str, ruleset: str = RULESET) -> str:
+    return f"(rule ({query}) ({actions}) :ruleset {ruleset})"
 
 
 class Tables:
     """The rows to load; ``numbers`` gives each term its number."""
 
-    def __init__(self, roots: Sequence[Term], state_types: bool = True) -> None:
+    def __init__(self, roots: Sequence[Term] = (), state_types: bool = True) -> None:
         self._rows: dict[str, list[Row]] = {}
         self._texts: dict[str, int] = {}
         self._lists: dict[tuple[str, tuple[int, ...]], int] = {}
+        self._state_types = state_types
+        self._count = 0
         self.numbers: dict[Term, int] = {}
-        for number, term in enumerate(topological_order(roots)):
-            self.numbers[term] = number
-            children = tuple(self.numbers[child] for child in term.children)
-            if term.operator.arity is None:
-                children = (self._list("operands", children),)
-            attributes = (
-                self._attribute(a.kind, v)
-                for a, v in zip(term.operator.attributes, encode(term), strict=True)
-            )
-            self._add(f"load_{term.op}", number, *children, *attributes)
-            if state_types:
-                outer, item = self._list("ints", term.outer), self._list("ints", term.item)
-                self._add("load_type", number, outer, item, self._text(term.dtype))
+        for term in topological_order(roots):
+            children = [self.numbers[child] for child in term.children]
+            self.numbers[term] = self.add_term(term, children)
         for root in roots:
-            self._add("load_root", self.numbers[root])
+            self.add_root(self.numbers[root])
+
+    def add_term(self, term: Term, operands: Sequence[int]) -> int:
+        """The number of a term over others, by their numbers."""
+        number = self._next()
+        self._node("load", number, term, tuple(operands))
+        self._state(number, term.type)
+        return number
+
+    def add_placeholder(self, of: AccessType) -> int:
+        """The number of an access of which nothing but the type is known."""
+        number = self._next()
+        self._add("load_place", number)
+        self._state(number, of)
+        return number
+
+    def add_root(self, number: int) -> None:
+        """Says that this is an output of the program."""
+        self._add("load_root", number)
+
+    def _next(self) -> int:
+        self._count += 1
+        return self._count - 1
+
+    def _state(self, number: int, of: AccessType) -> None:
+        if self._state_types:
+            outer, item = self._list("ints", of.outer), self._list("ints", of.item)
+            self._add("load_type", number, outer, item, self._text(of.dtype))
+
+    def watch(self, number: int, term: Term, operands: tuple[int, ...] | None) -> None:
+        """Adds a node to look for: the operator and attributes of ``term`` over those operands, or
+        over any."""
+        self._node(WATCH if operands is not None else WATCH_ANY, number, term, operands or ())
+
+    def _node(self, prefix: str, number: int, term: Term, operands: tuple[int, ...]) -> None:
+        if term.operator.arity is None and prefix != WATCH_ANY:
+            operands = (self._list("operands", operands),)
+        attributes = (
+            self._attribute(a.kind, v)
+            for a, v in zip(term.operator.attributes, encode(term), strict=True)
+        )
+        self._add(f"{prefix}_{term.op}", number, *operands, *attributes)
 
     def _add(self, table: str, *row: int) -> None:
         self._rows.setdefault(table, []).append(row)
@@ -174,6 +246,7 @@ class Tables:
         """Puts everything into ``egraph``, whose program has the :func:`declarations`."""
         texts = [(number, text) for text, number in self._texts.items()]
         _insert(egraph, {**self._rows, "load_text": texts})
+        self._rows.clear()
         egraph.parse_and_run_program(f"(run-schedule (saturate (run {RULESET})))")
 
 

@@ -108,9 +108,7 @@ def partial_sums(parts: int) -> Iterator[RewriteOrRule]:
 
                     results = first + second - batch
                     product = cut(x, xs, first).cart_prod(cut(y, ys, second), batch + 1)
-                    sums = product.compute("dot", dtype).transpose(
-                        ints(*range(1, results + 1), 0)
-                    )
+                    sums = product.compute("dot", dtype).transpose(ints(*range(1, results + 1), 0))
                     yield rule(
                         eq(whole).to(x.cart_prod(y, g).compute("dot", dtype)),
                         eq(g).to(i64(batch)),

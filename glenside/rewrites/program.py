@@ -20,6 +20,9 @@ from glenside.rewrites.types import type_rules
 from glenside.rewrites.vocabulary import Access
 
 TYPES = "types"
+ACCESS = f"{Access.__module__}.{Access.__name__}"
+"""What egglog calls the sort of accesses."""
+OPERANDS = f"Vec[{ACCESS}]"
 
 
 _SPAN = bindings.RustSpan("glenside", 0, 0)
@@ -85,8 +88,7 @@ def _declare(rules: tuple[Rule, ...]) -> Program:
     rulesets = [egglog.ruleset(*rule.cases, name=name) for rule, name in local.items()]
     analyses = {id(each): each for rule in rules for each in rule.analyses}
     text = _text(egglog.ruleset(*type_rules(), *analyses.values(), name=TYPES), *rulesets)
-    access = f"{Access.__module__}.{Access.__name__}"
-    text += loading.declarations(access, f"Vec[{access}]", text)
+    text += loading.declarations(ACCESS, OPERANDS, text)
     commands = bindings.EGraph().parse_program(text)
     # egglog prefixes what it names with the module that does so.
     return Program(

@@ -42,7 +42,8 @@ class Pattern:
     """A term with variables ``?x`` in place of operands or attributes.
 
     It is written in the language's text form: ``(reshape ?o ?i (compute dot ?x))``. The same
-    variable stands for the same everywhere. Options that are not written match any value.
+    variable stands for the same everywhere. Options that are not written match any value, and so
+    does what is not written of a leaf: ``(tensor x)``.
     """
 
     root: Any
@@ -86,7 +87,8 @@ def _compile(expression: Any) -> _Node | _Variable:
             attributes.append((position, _attribute(attribute, rest[at + 1], operator)))
             del rest[at : at + 2]
     required = [(i, a) for i, a in enumerate(operator.attributes) if not a.optional]
-    if len(rest) < len(required):
+    # A leaf may be named by its first attributes alone: (tensor x).
+    if len(rest) < (min(len(required), 1) if operator.arity == 0 else len(required)):
         raise TextError(f"{expression[0]}: an attribute is missing")
     for (position, attribute), word in zip(required, rest, strict=False):
         attributes.append((position, _attribute(attribute, word, operator)))

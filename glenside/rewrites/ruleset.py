@@ -7,6 +7,7 @@ need no registration.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 import re
@@ -28,7 +29,12 @@ FAMILIES = (
     "padding",
     "pooling",
     "linear",
+    "attention",
+    "steps",
+    "sums",
     "convolution",
+    "quantised",
+    "tiling",
     "parallel",
 )
 """Modules of this package that define rules."""
@@ -51,6 +57,11 @@ class Rule:
     """Makes the Hypothesis strategy of programs to check the rule on, where it needs its own."""
     where: str = ""
     """File and line of its definition, where known."""
+    chained: bool = False
+    """Whether one pass repeats it until it changes nothing: for a rule that follows a chain link by
+    link, and that must end by itself."""
+    needs: frozenset[str] = frozenset()
+    """Functions without which it finds nothing, all of them."""
 
     @property
     def described(self) -> str:
@@ -71,6 +82,8 @@ class RuleSet:
     rules: tuple[Rule, ...]
     stage: int = field(default=0, kw_only=True)
     """Stages run one after the other, each to its fixed point."""
+    mapping: bool = field(default=False, kw_only=True)
+    """The rules give work to units: exact matching has these alone."""
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(self.rules)
@@ -90,7 +103,7 @@ class RuleSet:
                 known = ", ".join(sorted(present))
                 raise GlensideError(f"rule set {self.name} has no rule {name!r}, it has {known}")
         chosen = [r for r in self.rules if (r.name in names or r.base_name in names) == wanted]
-        return RuleSet(self.name, tuple(chosen), stage=self.stage)
+        return dataclasses.replace(self, rules=tuple(chosen))
 
 
 Cases = Callable[..., Iterable[RewriteOrRule]]
@@ -105,6 +118,7 @@ def rewrite_rule(
     example: Sequence[object] = (),
     analyses: Callable[[], tuple[RewriteOrRule, ...]] = tuple,
     programs: Callable[[], Any] | None = None,
+    chained: bool = False,
 ) -> Callable[[Cases], Callable[..., Rule]]:
     """Turns a function that yields the cases of a rule into one that makes the :class:`Rule`.
 
@@ -112,7 +126,8 @@ def rewrite_rule(
     with the same parameters it is the same object. ``example`` holds the parameters, if it has
     any, with which the rule is checked; small ones find counterexamples sooner. ``analyses`` makes
     what :attr:`Rule.analyses` holds; rules that share an analysis give the same rules of egglog.
-    ``programs`` gives what a rule is checked on whose query is hardly met by chance.
+    ``programs`` gives what a rule is checked on whose query is hardly met by chance. ``chained``:
+    see :attr:`Rule.chained`.
     """
 
     def define(cases: Cases) -> Callable[..., Rule]:
@@ -123,7 +138,7 @@ def rewrite_rule(
             code = cases.__code__
             where = f"{code.co_filename}:{code.co_firstlineno}"
             found = tuple(cases(*args, **options))
-            return Rule(full_name, found, exact, analyses(), programs, where)
+            return Rule(full_name, found, exact, analyses(), programs, where, chained)
 
         make.__doc__ = cases.__doc__
         _MAKERS[name] = make
@@ -142,7 +157,7 @@ def rule_named(name: str) -> RuleSet:
     """
     _import_families()
     if name in DECLARED:
-        return RuleSet(name, (DECLARED[name](),))
+        return RuleSet(name, (DECLARED[name](),), mapping=True)
     match = re.fullmatch(r"([\w-]+)(?:\((.*)\))?", name)
     if match is None or match[1] not in _MAKERS:
         known = ", ".join(sorted({*_MAKERS, *DECLARED}))

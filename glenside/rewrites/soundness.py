@@ -20,7 +20,7 @@ from glenside.errors import GlensideError, UnsoundRewrite
 from glenside.language.interpreter import evaluate
 from glenside.language.operators import OPERATORS
 from glenside.language.term import Term
-from glenside.language.units import find_unit
+from glenside.language.units import find_unit, run_batch
 from glenside.rewrites.frozen import ENode, FrozenEGraph
 from glenside.rewrites.ruleset import RuleSet, as_ruleset
 from glenside.rewrites.saturation import Saturation, saturate
@@ -62,8 +62,9 @@ def _evaluate(
     arrays = [values[child] for child in node.children]
     if node.op == "call":
         # What the unit means: its simulator may round as its hardware does.
-        unit, parameters = node.values
-        return replace(find_unit(unit), simulate=None).run(parameters, types, arrays)
+        unit, parameters, batch = node.values
+        exact = replace(find_unit(unit), simulate=None, in_products=None)
+        return run_batch(exact, parameters, types, arrays, batch)
     return OPERATORS[node.op].evaluate(arrays, types, node.attributes())
 
 

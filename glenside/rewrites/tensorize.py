@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from egglog import RewriteOrRule, String, Vec, eq, i64, rule, union, var, vars_
 
@@ -12,6 +13,12 @@ from glenside.rewrites.types import typed
 from glenside.rewrites.vocabulary import Access, drop, ints, product
 
 SYSTOLIC_ARRAY = "systolic-array"
+
+
+def _products() -> Any:
+    from glenside.rewrites.examples import batched_products
+
+    return batched_products()
 
 
 @rewrite_rule("systolic", exact=False)
@@ -40,6 +47,33 @@ def systolic(rows: int | None = None, columns: int | None = None) -> Iterator[Re
         s2[0] >= 1,
         *size,
     ).then(*typed(invocation, s.append(s2), ints(), dtype), union(whole).with_(invocation))
+
+
+@rewrite_rule("systolic-tile", exact=False, example=(2, 2), programs=_products)
+def systolic_tile(rows: int, columns: int) -> Iterator[RewriteOrRule]:
+    """``dot(X ×g Y) -> systolic-array (R C) X Y`` for weights of that very size.
+
+    Of a batch there is a call for each position: ``:batch g``.
+    """
+    x, y, whole = vars_("x y whole", Access)
+    s, t, s2, order, outer = vars_("s t s2 order outer", Vec[i64])
+    g = var("g", i64)
+    dtype = var("dtype", String)
+    weights = y.transpose(order).access(g)
+    invocation = Access.call(Vec(x, weights), SYSTOLIC_ARRAY, ints(rows, columns), g)
+    yield rule(
+        eq(whole).to(x.cart_prod(y, g).compute("dot", dtype)),
+        eq(dtype).to(x.dtype),
+        eq(s).to(x.outer),
+        eq(t).to(ints(rows)),
+        eq(t).to(x.item),
+        eq(s2).to(y.outer),
+        eq(excess_axes(s, t, g)).to(i64(0)),
+        eq(s2.length()).to(g + 1),
+        eq(s2[g]).to(i64(columns)),
+        eq(order).to(g.range().append(ints(g + 1, g))),
+        eq(outer).to(whole.outer),
+    ).then(*typed(invocation, outer, ints(), dtype), union(whole).with_(invocation))
 
 
 @rewrite_rule("systolic-blocked", exact=False, example=(2, 1))
@@ -82,4 +116,5 @@ def tiled_product(
 
 def systolic_rules(rows: int, columns: int) -> RuleSet:
     """What a systolic array of this size needs to be found."""
-    return RuleSet(f"systolic-array:{rows}x{columns}", (systolic_padded(rows, columns),))
+    name = f"{SYSTOLIC_ARRAY}:{rows}x{columns}"
+    return RuleSet(name, (systolic_padded(rows, columns),), mapping=True)

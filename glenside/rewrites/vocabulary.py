@@ -102,7 +102,9 @@ class Access(Expr):
 
     @method(egg_fn="Access.call")
     @classmethod
-    def call(cls, operands: Vec[Access], unit: StringLike, parameters: Vec[i64]) -> Access: ...
+    def call(
+        cls, operands: Vec[Access], unit: StringLike, parameters: Vec[i64], batch: i64Like = 0
+    ) -> Access: ...
 
     @method(egg_fn="Access.blocked")
     def blocked(

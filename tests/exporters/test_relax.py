@@ -14,14 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm import relax
 
-import glenside.hw_targets.systolic_array  # noqa: F401  (registers the unit)
+import glenside
+import glenside.hw_targets.systolic_array
 import tests.strategies as random_terms
-from glenside.errors import GlensideError
+from glenside.errors import GlensideError, ModelError
 from glenside.exporters.relax import to_relax
 from glenside.frontends.onnx import import_model
 from glenside.frontends.relax import import_relax
 from glenside.language import OPERATORS, Term, builders, evaluate, parse, topological_order
 from glenside.language.shape import FLOATS
+from tests.models import small_network
 
 Array = np.ndarray[Any, Any]
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
@@ -47,11 +49,14 @@ def run(module: tvm.IRModule, inputs: Sequence[Array]) -> list[Array]:
 def assert_same(
     terms: Sequence[Term], env: Mapping[str, Array], params: Sequence[str] = ()
 ) -> tvm.IRModule:
-    """Exports, compiles, runs and compares; gives the module."""
+    """Exports, compiles, runs and compares, also what is read from the module; gives the module."""
     module = export(terms, {name: env[name] for name in params})
     leaves = dict.fromkeys(t["name"] for t in topological_order(terms) if t.op == "tensor")
-    got = run(module, [env[name] for name in leaves if name not in params])
-    for mine, right in zip(got, evaluate(terms, env), strict=True):
+    inputs = [env[name] for name in leaves if name not in params]
+    again = import_relax(module)
+    given = dict(zip(again.inputs, inputs, strict=True))
+    read = evaluate(again.roots, {**given, **again.params})
+    for mine, right in zip([*run(module, inputs), *read], 2 * evaluate(terms, env), strict=True):
         assert (mine.dtype, mine.shape) == (right.dtype, right.shape)
         if right.dtype.name in FLOATS:
             near = TOLERANCE[right.dtype.name]
@@ -199,3 +204,44 @@ def test_relax_in_and_out() -> None:
     again = to_relax(model.name, model.inputs, model.params, model.outputs, model.names)
     data = normal(2, 3, 6, 6, seed=1)
     np.testing.assert_allclose(run(again, [data])[0], run(module, [data])[0], rtol=1e-4, atol=1e-6)
+    third = import_relax(again)
+    (mine,) = evaluate(third.roots, {"x": data, **third.params})
+    np.testing.assert_allclose(mine, run(module, [data])[0], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("target", ["cpu", "systolic-array:4x4"])
+def test_what_a_program_exports_can_be_optimised_again(target: str) -> None:
+    program = glenside.optimize(small_network(), target)
+    module = tvm.ir.load_json(tvm.ir.save_json(program.to_relax()))
+    again = glenside.optimize(module, target)
+    x = normal(1, 4, 9, 7)
+    np.testing.assert_allclose(again(x), program(x), rtol=1e-4, atol=1e-6)
+    assert again.report.offloads == program.report.offloads
+
+
+def test_kernels_that_do_not_say_what_they_compute_are_refused() -> None:
+    x = builders.tensor("x", (4,))
+    module = export([builders.elementwise("exp", x)], {})
+    for variable, function in module.functions_items():
+        if isinstance(function, tvm.tirx.PrimFunc):
+            module.update_func(variable, function.without_attr("glenside.meaning"))
+    with pytest.raises(GlensideError, match=r"1 unsupported node: .*call_tir.*loops are not read"):
+        import_relax(module)
+
+
+@pytest.mark.parametrize(
+    ("meaning", "said"),
+    [
+        ("(tensor in1 (4))", "'in1' is none of 1 operands"),
+        ("(tensor in0 (5))", "operand 0 is .* it must be"),
+        ("(tensor in0", "not closed"),
+        ("(access 1 (slice 0 0 3 (tensor in0 (4))))", "is stated to be"),
+    ],
+)
+def test_kernels_that_say_nonsense_are_refused(meaning: str, said: str) -> None:
+    module = export([builders.elementwise("exp", builders.tensor("x", (4,)))], {})
+    for variable, function in module.functions_items():
+        if isinstance(function, tvm.tirx.PrimFunc):
+            module.update_func(variable, function.with_attr("glenside.meaning", meaning))
+    with pytest.raises(ModelError, match=said):
+        import_relax(module)

@@ -1,6 +1,8 @@
 """Whatever the user has becomes a model."""
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 
 from glenside.errors import InputError, ModelError
@@ -47,12 +49,32 @@ def test_an_input_of_an_onnx_model_can_be_bound():
     assert list(model.inputs) == ["a"] and list(model.params) == ["b"]
 
 
+def test_what_is_bound_is_known_while_importing():
+    proto = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 17]>
+        view (float[2,6] x, int64[k] s, float[n] unused) => (float[a,b] y) { y = Reshape(x, s) }""")
+    with pytest.raises(ModelError, match="'s'"):
+        load_model(proto, shapes={"s": (2,), "unused": (1,)})
+    params = {"s": np.array([-1, 4]), "unused": np.ones(3, "float32")}
+    model = load_model(proto, params=params)
+    assert list(model.inputs) == ["x"] and not model.params
+    assert model.roots[0].shape == (3, 4)
+    with pytest.raises(InputError, match=r"'s' is int64 of shape \(3,\), got int64 of shape"):
+        load_model(proto, params=params, shapes={"s": (3,)})
+
+
+def test_relay_of_a_lone_function():
+    text = "fn (%x: Tensor[(2, 3), float32], %w: Tensor[(4, 3), float32]) { nn.dense(%x, %w) }"
+    model = load_model(text, params={"w": np.ones((4, 3), "float32")})
+    assert list(model.inputs) == ["x"] and model.roots[0].shape == (2, 4)
+
+
 @pytest.mark.parametrize(
     ("params", "said"),
     [
         ({"zz": np.ones(3, "float32")}, "'zz'.*the inputs of two_outputs are 'a', 'b'"),
-        ({"b": np.ones(4, "float32")}, "parameter 'b'"),
-        ({"b": np.ones(3)}, "parameter 'b'"),
+        ({"b": np.ones(4, "float32")}, r"params: 'b' is float32 of shape \(3,\), got .*\(4,\)"),
+        ({"b": np.ones(3)}, "params: 'b' is float32 .*got float64"),
     ],
 )
 def test_parameters_that_do_not_fit_are_refused(params, said):

@@ -91,6 +91,22 @@ WRONG = {
         ),
         r"\(SplitToSequence\): a sequence of 549755813888 parts",
     ),
+    "n-grams that have no place": (
+        read(
+            "(int32[4] x) => (float[3] y) { y = TfIdfVectorizer <max_gram_length = 2, "
+            'max_skip_count = 0, min_gram_length = 2, mode = "TF", ngram_counts = [0, 0], '
+            "ngram_indexes = [0], pool_int64s = [5, 6, 7, 8, 6, 7]> (x) }"
+        ),
+        r"\(TfIdfVectorizer\): ngram_indexes \[0\] does not place 3 n-grams",
+    ),
+    "n-grams that are cut short": (
+        read(
+            "(int32[4] x) => (float[3] y) { y = TfIdfVectorizer <max_gram_length = 2, "
+            'max_skip_count = 0, min_gram_length = 2, mode = "TF", ngram_counts = [0, 1], '
+            "ngram_indexes = [0, 1], pool_int64s = [5, 6, 7, 8]> (x) }"
+        ),
+        r"\(TfIdfVectorizer\): ngram_counts \[0, 1\] does not cut a pool of 4",
+    ),
     "a subgraph for an operator that takes none": (
         read(f"{PAIR} {{ y = ThresholdedRelu <to = g () => (float z) {{ z = Neg(x) }}> (x) }}"),
         r"\(ThresholdedRelu\): Unrecognized attribute: to",
@@ -172,3 +188,15 @@ def test_what_does_not_fit_in_memory_is_said():
                                         "{ y = ReduceSum(x) }")).inputs)  # fmt: skip
     with pytest.raises(ShapeError, match="more elements than can be addressed"):
         builders.tensor("x", (2**40, 0, 2**40))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_what_is_not_looked_at_is_zero_whatever_stands_there(mode):
+    body = f'{{ y = GridSample <mode = "{mode}"> (x, g) }}'
+    model = import_model(
+        read(f"(float[1,1,2,2] x, float[1,1,2,2] g) => (float[1,1,1,2] y) {body}", 20)
+    )
+    x = np.array([[[[np.inf, -1], [-1, -1]]]], "float32")
+    grid = np.array([[[[-9, -9], [np.nan, 0]]]], "float32")
+    (y,) = evaluate(model.roots, {"x": x, "g": grid, **model.params})
+    assert y.tobytes() == np.zeros((1, 1, 1, 2), "float32").tobytes()

@@ -64,13 +64,23 @@ def compiled(
     params: Mapping[str, np.ndarray] | None = None,
     limits: DeviceLimits | None = None,
     guarded: bool = True,
+    staged: bool = False,
 ) -> DeviceExecutable:
-    """A program for the device at hand; ``guarded``: no two values share memory or touch."""
+    """A program for the device at hand; ``guarded``: no two values share memory or touch.
+
+    Products are not ``staged`` unless asked for: PoCL takes seconds to build such a kernel.
+    """
     params = params or {}
     types = {name: t for name, t in leaves(outputs).items() if name not in params}
     device = GuardedDevice() if guarded else OpenCLDevice(["-Werror"])
     program = compile_for_device(
-        outputs, types, params, limits or opencl_limits(), "opencl", device=device
+        outputs,
+        types,
+        params,
+        limits or opencl_limits(),
+        "opencl",
+        staged=staged,
+        device=device,
     )
     if guarded:
         at = 0
@@ -86,10 +96,11 @@ def run(
     outputs: Term | Sequence[Term],
     params: Mapping[str, np.ndarray] | None = None,
     inputs: Mapping[str, np.ndarray] | None = None,
+    staged: bool = False,
 ) -> tuple[list[np.ndarray], dict[str, np.ndarray], DeviceExecutable]:
     """Results, the inputs used and the program; its zones were checked."""
     terms = [outputs] if isinstance(outputs, Term) else list(outputs)
-    program = compiled(terms, params)
+    program = compiled(terms, params, staged=staged)
     types = {name: t for name, t in leaves(terms).items() if name not in (params or {})}
     given = random_inputs(types) if inputs is None else dict(inputs)
     results = program.run(given)
@@ -104,10 +115,11 @@ def check(
     params: Mapping[str, np.ndarray] | None = None,
     inputs: Mapping[str, np.ndarray] | None = None,
     tolerance: float | None = None,
+    staged: bool = False,
 ) -> DeviceExecutable:
     """Every element of every output equals what the interpreter says."""
     terms = [outputs] if isinstance(outputs, Term) else list(outputs)
-    results, given, program = run(terms, params, inputs)
+    results, given, program = run(terms, params, inputs, staged)
     with np.errstate(all="ignore"):
         expected = evaluate(terms, {**given, **(params or {})})
     for got, wanted in zip(results, expected, strict=True):

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import glenside.hw_targets  # noqa: F401  (registers the units)
-from glenside.language import Term, builders
+from glenside.extraction import MaximiseOffload, extract
+from glenside.language import Term, builders, topological_order
 from glenside.rewrites import RuleSet, Saturation, StopReason, matches, rule_named
 from glenside.rewrites.convolution import (
     systolic_conv2d_im2col_nchw,
@@ -20,7 +21,7 @@ from glenside.rewrites.convolution import (
 from glenside.rewrites.examples import convolutions, linear_layers
 from glenside.rewrites.im2col import IM2COL
 from glenside.rewrites.layout import LAYOUT
-from glenside.rewrites.linear import LINEAR, zero_bias
+from glenside.rewrites.linear import LINEAR, bias_of_rows, zero_bias
 from glenside.rewrites.soundness import check_fires, check_program
 from tests.rewrites.instances import check, dots, dtypes, leaf, products
 from tests.strategies import environment, shapes
@@ -94,6 +95,31 @@ def test_a_reshape_that_breaks_the_rows_stays() -> None:
     product = builders.reshape(layer(6, 2, 4), (8, 3))
     term = builders.elementwise("add", product, bias(3))
     assert check(term, "bias-out-of-reshape").rules["bias-out-of-reshape"] == 0
+
+
+def test_bias_of_rows() -> None:
+    check_fires(bias_of_rows(), examples=50)
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 1, 1), (1, 5, 1, 1)])
+@pytest.mark.parametrize("left", [False, True])
+def test_the_bias_of_a_convolution_is_that_of_a_linear_layer(
+    shape: tuple[int, ...], left: bool
+) -> None:
+    x, w = builders.tensor("x", (2, 3, 4, 5), "int32"), builders.tensor("w", (5, 3, 2, 2), "int32")
+    looks = builders.windows(builders.access(x, 1), (3, 2, 2), (1, 1, 2))
+    product = builders.cart_prod(builders.access(w, 1), builders.squeeze(looks, 1))
+    result = builders.transpose(builders.compute("dot", product), (1, 0, 2, 3))
+    b = builders.tensor("b", shape, "int32")
+    b = b if len(shape) > 1 else builders.unsqueeze(builders.unsqueeze(b, 1), 1)
+    term = builders.elementwise("add", *((b, result) if left else (result, b)))
+    rules = [IM2COL, LAYOUT, LINEAR, rule_named("flex-linear")]
+    explored = check_program([term], rules, environment([term]))
+    assert explored.stop_reason is StopReason.SATURATED
+    (best,) = extract(explored.egraph, MaximiseOffload()).terms
+    used = topological_order([best])
+    assert [t["unit"] for t in used if t.op == "call"] == ["flex-linear"]
+    assert not any(t.op == "compute" for t in used)
 
 
 @FEW

@@ -1,4 +1,4 @@
-"""Rules for maxima."""
+"""Rules for maxima and means."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 import glenside.hw_targets  # noqa: F401  (registers the units)
 from glenside.errors import GlensideError
 from glenside.language import Term, builders
-from glenside.rewrites import StopReason, contains, matches, rule_named
+from glenside.rewrites import Rule, StopReason, contains, matches, rule_named
+from glenside.rewrites.examples import pools
 from glenside.rewrites.im2col import IM2COL
 from glenside.rewrites.layout import LAYOUT, MOVES
-from glenside.rewrites.pooling import POOLING
-from glenside.rewrites.soundness import check_program
+from glenside.rewrites.pooling import MEANS, POOLING
+from glenside.rewrites.soundness import check_fires, check_program
 from tests.rewrites.instances import check, dtypes, leaf, reshaped, tensors
 from tests.strategies import environment, shapes
 
@@ -89,9 +90,15 @@ def test_other_windows_are_not_given_to_flexasr(window: int, stride: int, dilati
 RULES = [IM2COL, LAYOUT, MOVES, POOLING, rule_named("flex-maxpool")]
 
 
-def pool(shape: Sequence[int], window: Sequence[int], stride: Sequence[int]) -> Term:
-    x = builders.access(builders.tensor("x", shape, "int32"), len(shape) - len(window))
-    return builders.compute("max", builders.windows(x, window, stride))
+MEAN_RULES = [IM2COL, LAYOUT, MEANS, rule_named("flex-meanpool")]
+
+
+def pool(
+    shape: Sequence[int], window: Sequence[int], stride: Sequence[int], function: str = "max"
+) -> Term:
+    dtype = "int32" if function == "max" else "float64"
+    x = builders.access(builders.tensor("x", shape, dtype), len(shape) - len(window))
+    return builders.compute(function, builders.windows(x, window, stride))
 
 
 POOLS = {
@@ -100,6 +107,12 @@ POOLS = {
     "3-D": (pool((2, 4, 4, 2, 2), (2, 2, 2), (2, 2, 2)), 3),
     "4 in a row": (pool((16, 8), (4,), (4,)), 2),
     "overlapping": (pool((16, 5), (2,), (1,)), 1),
+    "3 in a row": (pool((16, 7), (3,), (2,)), 2),
+    "3 by 3": (pool((1, 4, 7, 7), (3, 3), (2, 2)), 4),
+    "means, 1-D": (pool((2, 8, 6), (2,), (2,), "mean"), 1),
+    "means, 2-D": (pool((1, 3, 4, 6), (2, 2), (2, 2), "mean"), 2),
+    "means, overlapping": (pool((2, 3, 5, 5), (2, 4), (1, 1), "mean"), 3),
+    "means, 4 in a row": (pool((3, 8), (4,), (4,), "mean"), 2),
 }
 
 
@@ -108,7 +121,8 @@ def test_pools_become_calls(term: Term, calls: int) -> None:
     from glenside.extraction import MaximiseOffload, extract
     from glenside.language import topological_order
 
-    result = check_program([term], RULES, environment([term]))
+    rules = RULES if term["function"] == "max" else MEAN_RULES
+    result = check_program([term], rules, environment([term]))
     assert result.stop_reason is StopReason.SATURATED
     (program,) = extract(result.egraph, MaximiseOffload()).terms
     ops = [x.op for x in topological_order([program])]
@@ -116,8 +130,28 @@ def test_pools_become_calls(term: Term, calls: int) -> None:
     assert "compute" not in ops
 
 
-def test_a_pool_of_three_by_three_stays() -> None:
-    term = pool((1, 16, 6, 6), (3, 3), (3, 3))
-    result = check_program([term], RULES, environment([term]))
+@pytest.mark.parametrize(
+    "term",
+    [
+        pool((1, 4, 6, 6), (3, 3), (3, 3), "mean"),
+        # The whole of an array is no pool: a layer norm has such a mean.
+        builders.compute("mean", leaf((3,), (8,), "float64")),
+    ],
+    ids=["three by three", "no windows"],
+)
+def test_other_means_stay(term: Term) -> None:
+    result = check_program([term], MEAN_RULES, environment([term]))
     assert result.stop_reason is StopReason.SATURATED
-    assert not any(matches(result.egraph, "(call flex-maxpool ?p ?x)"))
+    assert not any(matches(result.egraph, "(call flex-meanpool ?p ?x)"))
+
+
+@pytest.mark.parametrize("rule", [*POOLING, *MEANS], ids=lambda rule: rule.name)
+def test_every_rule_is_sound_and_fires_on_what_it_looks_for(rule: Rule) -> None:
+    check_fires(rule, examples=30)
+
+
+@FEW
+@given(pools())
+def test_all_together(term: Term) -> None:
+    result = check_program([term], [*RULES, *MEAN_RULES[2:]], environment([term]))
+    assert result.stop_reason is StopReason.SATURATED

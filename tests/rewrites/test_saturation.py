@@ -1,14 +1,16 @@
 """Limits, reasons to stop, and unsound rules."""
 
 import dataclasses
+import re
 from collections.abc import Iterator
 
 import pytest
-from egglog import RewriteOrRule, Vec, eq, i64, rewrite, rule, union, var, vars_
+from egglog import RewriteOrRule, String, Vec, eq, i64, rewrite, rule, union, var, vars_
 
 from glenside.errors import GlensideError, UnsoundRewrite
 from glenside.language import Term, builders
 from glenside.rewrites import (
+    Rule,
     RuleSet,
     StopReason,
     contains,
@@ -147,19 +149,64 @@ def make_ill_typed() -> Iterator[RewriteOrRule]:
     yield rule(eq(whole).to(x.transpose(p))).then(union(whole).with_(x.reshape(ints(7), ints())))
 
 
+@rewrite_rule("drop-transpose-as-a-rewrite", exact=True)
+def drop_as_a_rewrite() -> Iterator[RewriteOrRule]:
+    """The same as one of egglog's rewrites, once a side condition holds."""
+    x = var("x", Access)
+    p = var("p", Vec[i64])
+    yield rewrite(x.transpose(p)).to(x, eq(p.length()).to(i64(2)))
+
+
+@rewrite_rule("one-is-two", exact=True)
+def one_is_two() -> Iterator[RewriteOrRule]:
+    """Unsound: the types are equal, the numbers are not."""
+    whole = var("whole", Access)
+    s, d = var("s", Vec[i64]), var("d", String)
+    two = Access.constant("2.0", s, d)
+    yield rule(eq(whole).to(Access.constant("1.0", s, d))).then(union(whole).with_(two))
+
+
+@rewrite_rule("first-of-pair-is-second", exact=True)
+def halves_are_one() -> Iterator[RewriteOrRule]:
+    """Unsound: two inputs are equated."""
+    x, y, whole = vars_("x y whole", Access)
+    n = var("n", i64)
+    yield rule(eq(whole).to(x.access(n).pair(y.access(n)))).then(union(x).with_(y))
+
+
+FLAT = r"\(transpose \(1 0\) \(tensor x \(2 3\)\)\) of type \(\(3 2\) \(\)\) float32"
+X = r"\(tensor x \(2 3\)\) of type \(\(2 3\) \(\)\) float32"
+
+
 @pytest.mark.parametrize(
-    ("rule_", "message"),
+    ("rule_", "equates"),
     [
-        (drop_any_transpose(), "rule drop-any-transpose .*equates accesses of different"),
-        (make_ill_typed(), "rule make-ill-typed .*is unsound: .*ill-typed reshape"),
+        (drop_any_transpose(), f"{FLAT} with {X}"),
+        (drop_as_a_rewrite(), f"{FLAT} with {X}"),
+        (make_ill_typed(), rf"{FLAT} with \(reshape \(7\) \(\) \(tensor x .*\) of no type"),
+        (one_is_two(), r"\(constant 1.0 .*\) of type .* with \(constant 2.0 .*\) of type "),
+        (halves_are_one(), r"\(tensor a .*\) of type .* with \(tensor b .*\) of type "),
     ],
+    ids=lambda each: getattr(each, "name", ""),
 )
-def test_the_rule_that_breaks_a_type_is_named(rule_: object, message: str) -> None:
-    mixed = RuleSet("mixed", (*LAYOUT.rules, rule_))  # type: ignore[arg-type]
+def test_an_unsound_rule_is_named_with_the_two_values_it_equates(rule_: Rule, equates: str) -> None:
+    mixed = RuleSet("mixed", (*LAYOUT.rules, rule_))
     x = builders.transpose(builders.tensor("x", (2, 3)), (1, 0))
-    with pytest.raises(UnsoundRewrite, match=message):
-        saturate([x], [mixed])
+    one = builders.elementwise("add", builders.tensor("a", (2,)), builders.constant(1.0, (2,)))
+    both = builders.elementwise("mul", builders.tensor("a", (2,)), builders.tensor("b", (2,)))
+    found = rf"rule {re.escape(rule_.name)} \(.*test_saturation.py:\d+\) is unsound: it equates "
+    with pytest.raises(UnsoundRewrite, match=found + equates):
+        saturate([x, one, both], [mixed])
     assert saturate([x], [LAYOUT]).stop_reason is StopReason.SATURATED
+
+
+def test_values_that_are_told_are_not_longer_than_a_line_or_two() -> None:
+    x = builders.tensor("x", (2, 3))
+    for _ in range(400):
+        x = builders.compute("neg", x)
+    with pytest.raises(UnsoundRewrite, match=r"\.\.\. of type") as caught:
+        saturate([builders.transpose(x, (1, 0))], [RuleSet("mine", (drop_any_transpose(),))])
+    assert len(str(caught.value)) < 1000
 
 
 # --- rules by name -------------------------------------------------------------------------------

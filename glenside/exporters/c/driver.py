@@ -10,15 +10,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from glenside.exporters.c.kernels import c_type
-from glenside.hw_targets.offload import accelerator_of
+from glenside.hw_targets.offload import Operation, accelerator_of
 from glenside.language.shape import AccessType, Shape
 from glenside.language.units import find_unit
-
-if TYPE_CHECKING:
-    from glenside.hw_targets.accelerator import Accelerator
 
 HEADER = "glenside_units.h"
 SIMULATORS = "glenside_simulators.c"
@@ -131,20 +127,11 @@ def _identifier(name: str) -> str:
     return "".join(c if c.isalnum() or c == "_" else "_" for c in name)
 
 
-def _comment(function: UnitFunction, declared: Accelerator | None, example: Invocation) -> str:
+def _comment(function: UnitFunction, declared: Operation | None, example: Invocation) -> str:
     if declared is None:
         text = f"{function.unit}, for example {', '.join(map(str, example.operands))}"
         text += f" -> {example.result}"
         return f"/* {text} */"
-    lines = [f"{function.unit}: {' '.join(declared.computes.split())}"]
-    lines += [f"{name}: {shape}" for name, shape in declared.operands.items()]
-    lines += [f"where {condition}" for condition in declared.constraints]
-    if declared.tile:
-        own = ", ".join(f"{name} {length}" for name, length in declared.tile.items())
-        lines.append(f"in passes of {own}; edges are padded")
-    if isinstance(declared.cycles, str):
-        lines.append(f"cycles: {declared.cycles}")
-    if declared.numerics:
-        lines.append(f"numbers: {declared.numerics}")
+    lines = declared.description()
     wrapped = [part for line in lines for part in textwrap.wrap(line, 92, subsequent_indent="  ")]
     return "/* " + "\n   ".join(wrapped) + " */"

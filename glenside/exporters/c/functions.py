@@ -213,6 +213,12 @@ class _Writer:
             raise TargetError(
                 f"C source cannot hold {step.operator} ({named}): nothing runs it there"
             )
+        if step.operator == "call" and step.attributes.get("batch"):
+            unit = step.attributes["unit"]
+            raise TargetError(
+                f"C source: a batch of {unit} calls is no single invocation: take the program "
+                "before its tiles are expanded"
+            )
         types = [AccessType(tuple(o), tuple(i), d) for o, i, d in step.types]
         packed = [self._packed(place) for place in step.operands]
         result = self._place_of(step.result)

@@ -20,7 +20,7 @@ from glenside.exporters.onnx.host import (
     may_be_absent,
 )
 from glenside.exporters.onnx.operators import Program, Step, step
-from glenside.language import AccessType, Term, builders, find_unit, to_text
+from glenside.language import AccessType, Term, builders, to_text, units
 from glenside.language.shape import Shape
 
 Array = np.ndarray[Any, Any]
@@ -44,6 +44,8 @@ def to_onnx(
     Accelerator invocations (``call``, ``blocked``) are calls of local functions of the domain
     ``glenside``, whose bodies are their meaning; host operators are the ONNX operators they are.
     Parameters become initializers; one that is a broadcast is stored small and expanded.
+    An output with the name of an input keeps it where it is that input, and else gets a number
+    behind it: in ONNX a name stands for one value.
 
     The opset is the newest that the installed onnxruntime knows and in which all host operators
     mean the same; where their versions conflict, the newest one, to which they are converted.
@@ -55,9 +57,6 @@ def to_onnx(
     :raises GlensideError: a tensor is neither an input nor a parameter, a host operator does not
         exist in any opset of the model, or the model exceeds the 2 GiB of an ONNX file.
     """
-    clash = sorted(outputs.keys() & inputs.keys())
-    if clash:
-        raise GlensideError(f"{clash[0]!r} is both an input and an output of {name}")
     program = Program(outputs.values())
     for term in program.order:
         if term.op == "tensor":
@@ -65,8 +64,12 @@ def to_onnx(
 
     opsets = choose_opsets(program.order) | {DOMAIN: 1}
     taken = Names()
-    for each in (*inputs, *outputs):
+    for each in (*inputs, *(each for each in outputs if each not in inputs)):
         taken.take(each)
+    outputs = {
+        taken.take(each) if each in inputs and not _is_input(t, each, program) else each: t
+        for each, t in outputs.items()
+    }
     graph = Graph(taken)
     functions = _Functions(opsets)
     leaves = {each: Value(each, t.shape, t.dtype) for each, t in inputs.items()}
@@ -84,6 +87,12 @@ def to_onnx(
     if model.ByteSize() > LARGEST_FILE:
         raise GlensideError(f"{name} takes more than the 2 GiB that an ONNX file can hold")
     return model
+
+
+def _is_input(term: Term, name: str, program: Program) -> bool:
+    """Whether a term is, but for where it is split, the tensor ``name``."""
+    source = program.source[term]
+    return source.op == "tensor" and source["name"] == name and source.shape == term.shape
 
 
 def _check_leaf(term: Term, inputs: Mapping[str, AccessType], params: Mapping[str, Array]) -> None:
@@ -280,7 +289,7 @@ class _Functions:
             for i, t in enumerate(types)
         }
         result = graph.names.take("result")
-        meaning = _meaning(
+        meaning = units.meaning(
             term,
             [
                 builders.access(builders.tensor(each, whole.shape, whole.dtype), t.split)
@@ -304,11 +313,3 @@ class _Functions:
                 doc_string=f"{term!r} means {to_text(meaning)}",
             )
         )
-
-
-def _meaning(term: Term, operands: Sequence[Term]) -> Term:
-    if term.op == "call":
-        return find_unit(term["unit"]).meaning(term["parameters"], tuple(operands))
-    a, b = operands
-    product = builders.cart_prod(a, b, term["batch"])
-    return builders.compute("dot", product, term["accumulate"])

@@ -41,19 +41,21 @@ class Cut:
         """The leaves that the kernel of ``term`` reads, and its other terms, children first."""
         leaves: list[Term] = []
         below: list[Term] = []
-        seen: set[Term] = {term}
+        seen: set[Term] = set()
         stack: list[tuple[Term, bool]] = [(term, False)]
         while stack:
             top, done = stack.pop()
             if done:
                 below.append(top)
+            elif top in seen:
+                continue
             elif top is not term and self.is_leaf(top):
+                seen.add(top)
                 leaves.append(top)
             else:
+                seen.add(top)
                 stack.append((top, True))
-                new = [child for child in top.children if child not in seen]
-                seen.update(new)
-                stack.extend((child, False) for child in new)
+                stack.extend((child, False) for child in top.children)
         return leaves, below
 
 

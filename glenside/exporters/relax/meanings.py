@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from glenside.errors import GlensideError
-from glenside.language import Term, builders, find_unit, map_terms, rebuild
+from glenside.language import Term, map_terms, rebuild, units
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ def spell_out(outputs: Sequence[Term]) -> Spelled:
 
     :raises GlensideError: the program has host operators.
     """
-    units: dict[Term, str] = {}
+    called: dict[Term, str] = {}
     operands: set[Term] = set()
 
     def change(term: Term, children: tuple[Term, ...]) -> Term:
@@ -38,14 +38,9 @@ def spell_out(outputs: Sequence[Term]) -> Spelled:
             )
         if term.op not in ("call", "blocked"):
             return rebuild(term, children)
-        if term.op == "call":
-            meaning = find_unit(term["unit"]).meaning(term["parameters"], children)
-        else:
-            left, right = children
-            pairs = builders.cart_prod(left, right, term["batch"])
-            meaning = builders.compute("dot", pairs, term["accumulate"])
+        meaning = units.meaning(term, children)
         operands.update(children)
-        units[meaning] = "_".join(map(str, (term["unit"], *term["parameters"])))
+        called[meaning] = "_".join(map(str, (term["unit"], *term["parameters"])))
         return meaning
 
-    return Spelled(map_terms(outputs, change), units, operands)
+    return Spelled(map_terms(outputs, change), called, operands)

@@ -13,6 +13,7 @@ from glenside.exporters.relax.cutting import Cut, cut, plain_source
 from glenside.exporters.relax.kernels import build_kernel
 from glenside.exporters.relax.meanings import Spelled, spell_out
 from glenside.language import AccessType, Term
+from glenside.language.abstraction import MEANING, spell_function
 
 Array = np.ndarray[Any, Any]
 
@@ -29,6 +30,8 @@ def to_relax(
     Its function ``main`` takes the inputs in order and gives the output, or a tuple of them;
     parameters are constants. Kernels are unscheduled TIR functions in logical shapes. Accelerator
     invocations are such kernels too, named after their unit; what they compute is its meaning.
+    The attribute ``glenside.meaning`` of a kernel holds the term, so that
+    :func:`glenside.frontends.relax.import_relax` reads the module.
 
     :param inputs: types of the inputs, in order.
     :param params: arrays of the other tensors of the program.
@@ -98,13 +101,16 @@ class _Writer:
         known = _empty_result(term)
         if known is not None:
             return self._constant(known)
-        leaves, _ = self._pieces.inside(term)
+        leaves, body = self._pieces.inside(term)
         numbers = dict(self._numbers)
         numbers.update({leaf: leaf["value"] for leaf in leaves if leaf.op == "constant"})
         read = [leaf for leaf in leaves if leaf not in numbers]
         function = build_kernel(term, read, numbers)
         stem = self._spelled.units.get(term) or self._names.get(term) or _kind(term)
-        variable = self._builder.add_func(function.without_attr("global_symbol"), _identifier(stem))
+        function = function.without_attr("global_symbol").with_attr(
+            MEANING, spell_function(body, read, {t: numbers[t] for t in leaves if t in numbers})
+        )
+        variable = self._builder.add_func(function, _identifier(stem))
         call = relax.call_tir(
             variable,
             [self._value(leaf) for leaf in read],

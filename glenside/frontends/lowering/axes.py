@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from glenside.errors import ShapeError
 from glenside.frontends.lowering.phrases import transpose
 from glenside.frontends.refusal import Refused
 from glenside.language import Term
+
+IMAGES = {"1d": "NCW", "2d": "NCHW", "3d": "NCDHW"}
+"""Layouts of data with so many spatial axes, in which convolutions and pools are formed."""
 
 
 def axis_of(axis: int, rank: int) -> int:
@@ -32,6 +35,16 @@ def relayout(x: Term, have: str, want: str) -> Term:
     if x.type.rank != len(have):
         raise ShapeError(f"layout {have} does not fit shape {x.shape}")
     return transpose(x, [have.index(letter) for letter in want])
+
+
+def through_layout(
+    x: Term, form: str, layout: str, out_layout: str, work: Callable[[Term], Term]
+) -> Term:
+    """``work`` on ``x``, which has its axes in the order ``layout`` but is worked on in ``form``.
+
+    The result has them in the order ``out_layout``, or ``layout`` where that is empty.
+    """
+    return relayout(work(relayout(x, layout, form)), form, out_layout or layout)
 
 
 def check_vector(name: str, vector: Term, x: Term, axis: int) -> None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from glenside.errors import ShapeError
+from glenside.frontends.kinds import Ints
+from glenside.frontends.lowering.axes import relayout, through_layout
+from glenside.frontends.lowering.dtypes import accumulator
 from glenside.frontends.lowering.phrases import dot, reshape, transpose
-from glenside.frontends.lowering.window import Window
+from glenside.frontends.lowering.window import Window, window
 from glenside.language import Term, builders
 from glenside.language.builders import access
 
 
 def correlate(
-    x: Term, w: Term, window: Window, groups: int = 1, accumulate: str | None = None
+    x: Term, w: Term, looks: Window, groups: int = 1, accumulate: str | None = None
 ) -> Term:
     """(N, C, d...) with filters (O, C/G, k...) to (N, O, d'...)."""
-    padded = window.pad(x, "zero")
+    padded = looks.pad(x, "zero")
     if groups == 1:
-        looks = windows_of(access(padded, 1), w.shape[1], window)
-        product = dot(access(w, 1), looks, 0, accumulate)
+        patches = windows_of(access(padded, 1), w.shape[1], looks)
+        product = dot(access(w, 1), patches, 0, accumulate)
         return transpose(product, [1, 0, *range(2, product.type.rank)])
     n, c, *size = padded.shape
     o, depth, *kernel = w.shape
@@ -23,19 +27,57 @@ def correlate(
         reshape(padded, (n, groups, c // groups, *size)), [1, 0, *range(2, len(size) + 3)]
     )
     filters = access(reshape(w, (groups, o // groups, depth, *kernel)), 2)
-    looks = windows_of(access(grouped, 2), depth, window)
-    product = dot(filters, looks, 1, accumulate)
+    patches = windows_of(access(grouped, 2), depth, looks)
+    product = dot(filters, patches, 1, accumulate)
     # (G, O/G, N, d'...) to (N, G, O/G, d'...).
     product = transpose(product, [2, 0, 1, *range(3, product.type.rank)])
     return reshape(product, (n, o, *product.shape[3:]))
 
 
-def windows_of(x: Term, channels: int, window: Window) -> Term:
+def windows_of(x: Term, channels: int, looks: Window) -> Term:
     """``((g), (C, d...))`` to ``((g, d'...), (C, k...))``: windows over all channels at once."""
-    looks = builders.windows(
-        x, (channels, *window.kernel), (1, *window.stride), (1, *window.dilation)
+    patches = builders.windows(
+        x, (channels, *looks.kernel), (1, *looks.stride), (1, *looks.dilation)
     )
-    return builders.squeeze(looks, x.type.split)
+    return builders.squeeze(patches, x.type.split)
+
+
+def filters_of(w: Term, kernel_layout: str, form: str) -> Term:
+    """Filters with their axes in any order as (O, C/G, k...), for data laid out as ``form``."""
+    return relayout(w, kernel_layout, "OI" + form[2:])
+
+
+def convolve(
+    x: Term,
+    w: Term,
+    form: str,
+    *,
+    strides: Ints,
+    padding: Ints,
+    dilation: Ints,
+    groups: int,
+    data_layout: str,
+    kernel_layout: str,
+    out_layout: str,
+    out_dtype: str | None,
+) -> Term:
+    """A convolution as TVM's languages describe it; ``form`` is one of ``axes.IMAGES``.
+
+    Every filter meets every window; ``groups`` up to the number of channels (depthwise).
+    """
+    w = filters_of(w, kernel_layout, form)
+
+    def work(x: Term) -> Term:
+        filters, depth, *kernel = w.shape
+        if groups < 1 or filters % groups or x.shape[1] != depth * groups:
+            raise ShapeError(
+                f"data of shape {x.shape} and weights of shape {w.shape} do not fit with "
+                f"{groups} groups"
+            )
+        looks = window(x.shape[2:], tuple(kernel), strides, padding, dilation, False)
+        return correlate(x, w, looks, groups, accumulator(out_dtype))
+
+    return through_layout(x, form, data_layout, out_layout, work)
 
 
 def gradient_filters(w: Term, groups: int) -> Term:

@@ -35,6 +35,11 @@ def like(x: Term, value: float) -> Term:
     return builders.constant(value, (), x.dtype)
 
 
+def as_term(x: Term | float, like: Term) -> Term:
+    """An operand that may be a number, in the dtype of the other."""
+    return x if isinstance(x, Term) else builders.constant(x, (), like.dtype)
+
+
 def add(a: Term, b: Term | float) -> Term:
     """``add`` with a term or a number, broadcast as NumPy does."""
     return elementwise("add", a, b if isinstance(b, Term) else like(a, b))

@@ -11,7 +11,11 @@ from glenside.language.builders import compute
 
 
 def max_pool(x: Term, looks: Window) -> Term:
-    """Greatest element of each window; padding never wins."""
+    """Greatest element of each window; padding never wins, and what is not a number always does.
+
+    ONNX does not say what the maximum of a NaN is. NumPy and PyTorch hand it on, onnxruntime passes
+    over it, and gives the least float where a window holds nothing else.
+    """
     return compute("max", patches(looks.pad(x, "lowest"), looks))
 
 

@@ -62,7 +62,7 @@ class GlensideRep(BackendRep):
             key = tuple(shapes.items()), tuple(value.tobytes() for value in values.values())
             if key not in self._read:
                 try:
-                    self._read[key] = import_model(self._proto, shapes=shapes, values=values)
+                    self._read[key] = import_model(self._proto, shapes=shapes, params=values)
                 except NeedsValues as problem:
                     if problem.inputs <= self._fixed:
                         raise

@@ -35,12 +35,18 @@ class Folding:
         """Names of the values that the limit kept as terms."""
 
     def fold(self, name: str, term: Term, leaves: Mapping[str, Array]) -> Array | None:
+        """As :meth:`value`; remembers the name of what is too large."""
+        value = self.value(term, leaves)
+        if value is None:
+            self.kept.append(name)
+        return value
+
+    def value(self, term: Term, leaves: Mapping[str, Array]) -> Array | None:
         """The value of ``term``, whose tensors are all in ``leaves``; None when it is too large."""
         order = topological_order([term])
         used = {each["name"]: leaves[each["name"]] for each in order if each.op == "tensor"}
         held = sum(map(held_bytes, used.values()))
         if not self._worth(term, order, held):
-            self.kept.append(name)
             return None
         (value,) = evaluate([term], used)
         value.setflags(write=False)

@@ -49,6 +49,8 @@ def lower(node: Node, reason: str) -> list[Term | None]:
         such operator; ``reason`` says why there is no other meaning.
     """
     domain = standard(node.proto.domain)
+    if node.operator == "TfIdfVectorizer":
+        _check_ngrams(node)
     versions = [node.opset]
     if domain == ONNXRUNTIME:
         types = _foreign_types(node, domain, reason)
@@ -83,6 +85,25 @@ def lower(node: Node, reason: str) -> list[Term | None]:
         if why is None:
             return [term(position, version) for position in range(len(types))]
     raise Refused(f"{reason}, and onnxruntime does not run it: {why}")
+
+
+def _check_ngrams(node: Node) -> None:
+    """Holds the lists of n-grams against each other: onnxruntime ends the process over them."""
+    given = node.attributes
+    pool = given.texts("pool_strings") or given.integers("pool_int64s") or []
+    starts, places = given.integers("ngram_counts") or [], given.integers("ngram_indexes") or []
+    ends = [*starts[1:], len(pool)]
+    count, whole = 0, not starts or starts[0] == 0
+    for words, (low, high) in enumerate(zip(starts, ends, strict=False), 1):
+        whole = whole and low <= high and (high - low) % words == 0
+        count += (high - low) // words
+    if not whole:
+        raise node.error(f"ngram_counts {starts} does not cut a pool of {len(pool)} into n-grams")
+    weights = given.reals("weights")
+    if len(places) != count or min(places, default=0) < 0:
+        raise node.error(f"ngram_indexes {places} does not place {count} n-grams")
+    if weights is not None and len(weights) != count:
+        raise node.error(f"{len(weights)} weights are given for {count} n-grams")
 
 
 def _versions(schema: Any, opset: int) -> list[int]:

@@ -27,7 +27,14 @@ from glenside.frontends.onnx.node import (
 )
 from glenside.frontends.onnx.tensors import NARROW, WIDENING, dense, to_array
 from glenside.frontends.refusal import Refused
-from glenside.language import AccessType, Model, Term, builders, topological_order
+from glenside.language import (
+    TRANSFORMERS,
+    AccessType,
+    Model,
+    Term,
+    builders,
+    topological_order,
+)
 from glenside.language.shape import DTYPES
 
 Array = np.ndarray[Any, Any]
@@ -35,7 +42,7 @@ LOGGER = logging.getLogger(__name__)
 
 
 class NeedsValues(UnsupportedOperator):
-    """Some nodes could be read if the values of these inputs were known, see ``values=``."""
+    """Some nodes could be read if the values of these inputs were known, see ``params=``."""
 
     def __init__(self, nodes: Sequence[Unsupported], inputs: frozenset[str]) -> None:
         super().__init__(nodes)
@@ -69,7 +76,7 @@ def import_model(
     model: loading.Source,
     *,
     shapes: loading.Shapes | None = None,
-    values: Mapping[str, Array] | None = None,
+    params: Mapping[str, Array] | None = None,
     fold_limit: int = FOLD_LIMIT,
     progress: Callable[[int, int], None] | None = None,
 ) -> Model:
@@ -77,20 +84,22 @@ def import_model(
 
     :param model: path, serialised bytes or ``onnx.ModelProto``.
     :param shapes: axis lengths of inputs by name, for what the model leaves open.
-    :param values: inputs that are known in advance and become constants of the program.
+    :param params: arrays of inputs that are known in advance: they become constants, and what
+        depends on them alone (shapes, say) is worked out while importing.
     :param fold_limit: bytes up to which constants are computed now; larger ones stay terms.
     :param progress: called with (nodes done, nodes in all).
     :raises UnsupportedOperator: nodes have no meaning here; the error names all of them.
     :raises ModelError: the model cannot be read, contradicts itself or leaves a shape open.
+    :raises InputError: ``params`` do not fit the model.
     """
     proto, name = loading.load(model)
     opsets = loading.opsets(proto)
     loading.check_text(proto)
     local = functions.local_functions(proto)
     unknown = _unknown_nodes(proto, local, opsets)
-    fixed = {key: np.asarray(value) for key, value in (values or {}).items()}
-    shapes = {**(shapes or {}), **{key: value.shape for key, value in fixed.items()}}
     try:
+        fixed = loading.known_inputs(proto.graph, name, params or {}, shapes or {})
+        shapes = {**(shapes or {}), **{key: value.shape for key, value in fixed.items()}}
         inputs = loading.input_types(proto.graph, shapes)
         importer = Importer(proto, opsets, inputs, fixed, fold_limit)
         importer.walk(proto.graph.node, progress)
@@ -158,10 +167,11 @@ class Importer:
             each.name: each.type
             for each in (*proto.graph.value_info, *proto.graph.input, *proto.graph.output)
         }
-        self._taken = set(inputs)
+        self._taken = set(self._inputs)
         self._suffixes: dict[str, int] = {}
         self._narrow: dict[Term, str] = {}
         self._varying: dict[Term, bool] = {}
+        self._dequantised: set[Term] = set()
         self._counts: dict[str, int] = {}
         self._refused: list[Unsupported] = []
         self._needed: set[str] = set()
@@ -173,9 +183,6 @@ class Importer:
             except ShapeError as problem:
                 raise ModelError(f"input {name!r}: {problem}") from None
         for name, array in fixed.items():
-            wanted = inputs[name].dtype
-            if array.dtype.name != wanted:
-                raise ModelError(f"input {name!r} is {wanted}, its value is {array.dtype.name}")
             self._define(name, self.parameter(name, array))
         self._initializers(proto.graph)
 
@@ -243,6 +250,8 @@ class Importer:
 
     def known(self, term: Term) -> Array | None:
         """The array of a term whose value is known while importing."""
+        if term in self._dequantised and not self._varies(term):
+            return self._folding.value(term, self._arrays)
         if term.op == "tensor":
             return self._arrays.get(term["name"])
         if term.op == "constant":
@@ -297,6 +306,8 @@ class Importer:
                 self._refused.append(_unsupported(proto, self.opsets, str(problem)))
                 self._needed |= getattr(problem, "inputs", frozenset())
                 results = [MISSING] * len(proto.output)
+        if proto.op_type == "DequantizeLinear":
+            self._dequantised.update(each for each in results if isinstance(each, Term))
         try:
             settled = [
                 self._settle(name, result) if name else None
@@ -436,10 +447,19 @@ class Importer:
 
     def fold(self, name: str, term: Term) -> Term:
         """``term`` as a parameter called ``name`` where it is constant and small enough."""
-        if not term.children or self._varies(term):
+        if not term.children or self._varies(term) or self._is_dequantised(term):
             return term
         folded = self._folding.fold(name, term, self._arrays)
         return term if folded is None else self.parameter(name, folded)
+
+    def _is_dequantised(self, term: Term) -> bool:
+        """Whether a term is what a DequantizeLinear gives, moved about: units take the integers
+        below it, and compilers fold what is constant."""
+        while term not in self._dequantised:
+            if term.op not in TRANSFORMERS or len(term.children) != 1:
+                return False
+            (term,) = term.children
+        return True
 
     def _varies(self, term: Term) -> bool:
         """Whether a term depends on what the program is run on, or on a host operator."""

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from glenside.errors import ModelError
+from glenside.errors import InputError, ModelError
 from glenside.frontends.onnx.node import dtype_name
 from glenside.frontends.refusal import Refused
 from glenside.language import AccessType
@@ -21,6 +21,7 @@ OLDEST_OPSET = 6
 """Older models are read where all they use means the same in this one."""
 
 Source = str | Path | bytes | onnx.ModelProto
+Array = np.ndarray[Any, Any]
 Shapes = Mapping[str, Sequence[int]]
 
 
@@ -179,6 +180,35 @@ def input_names(graph: onnx.GraphProto) -> list[str]:
     initialized = {each.name for each in graph.initializer}
     initialized |= {each.values.name for each in graph.sparse_initializer}
     return [each.name for each in graph.input if each.name not in initialized]
+
+
+def known_inputs(
+    graph: onnx.GraphProto, model: str, params: Mapping[str, Array], shapes: Shapes
+) -> dict[str, Array]:
+    """``params`` as arrays; raises :class:`InputError` where they are not those of inputs."""
+    names = input_names(graph)
+    unknown = [name for name in params if name not in names]
+    if unknown:
+        raise InputError(
+            f"params: {', '.join(map(repr, unknown))}: the inputs of {model} are "
+            f"{', '.join(map(repr, names)) or 'none'}"
+        )
+    arrays = {name: np.asarray(array) for name, array in params.items()}
+    for info in graph.input:
+        if info.name not in arrays:
+            continue
+        array, dtype = arrays[info.name], _element(info)
+        dims = list(shapes[info.name]) if info.name in shapes else _dims(info)
+        fits = dims is None or (
+            len(dims) == array.ndim
+            and all(isinstance(d, str) or d == n for d, n in zip(dims, array.shape, strict=True))
+        )
+        if array.dtype.name != dtype or not fits:
+            wanted = dtype if dims is None else f"{dtype} of shape {_spell(dims)}"
+            raise InputError(
+                f"params: {info.name!r} is {wanted}, got {array.dtype.name} of shape {array.shape}"
+            )
+    return arrays
 
 
 def input_types(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, AccessType]:

@@ -87,6 +87,13 @@ class Attributes:
         self._given = {a.name: a for a in node.attribute}
         self._read: set[str] = set()
         self._where = where
+        for each in node.attribute:
+            # Inside functions references are settled before a node is read.
+            if each.ref_attr_name:
+                raise ModelError(
+                    f"{where}: attribute {each.name} refers to {each.ref_attr_name!r}, which no "
+                    "function around it has"
+                )
 
     def __contains__(self, name: str) -> bool:
         return name in self._given
@@ -103,11 +110,6 @@ class Attributes:
             return None
         if given.type != kind:
             raise ModelError(f"{self._where}: attribute {name} must be {self._KINDS[kind]}")
-        if given.ref_attr_name:
-            raise ModelError(
-                f"{self._where}: attribute {name} refers to {given.ref_attr_name!r}, which no "
-                "function around it has"
-            )
         return onnx.helper.get_attribute_value(given)
 
     def ignore(self, *names: str) -> None:

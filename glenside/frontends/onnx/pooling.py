@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from glenside.frontends.lowering.phrases import add, elementwise, mul, power, reduce
+from glenside.frontends.lowering.pooling import max_pool
 from glenside.frontends.lowering.window import Window, patches
 from glenside.frontends.onnx.node import Node, operator
 from glenside.frontends.onnx.spatial import read_window, spatial_size
@@ -19,15 +20,15 @@ def _max_pool(node: Node) -> list[Term | None]:
     x = node[0]
     column_major = node.attributes.flag("storage_order")
     window = read_window(node, spatial_size(node, x), None)
-    looks = patches(window.pad(x, "lowest"), window)
-    values = compute("max", looks)
+    values = max_pool(x, window)
     if not node.wants(1):
         return [values, None]
-    return [values, _positions(node, x, looks, window, column_major)]
+    return [values, _positions(node, x, window, column_major)]
 
 
-def _positions(node: Node, x: Term, looks: Term, window: Window, column_major: bool) -> Term:
+def _positions(node: Node, x: Term, window: Window, column_major: bool) -> Term:
     """Where in ``x``, counted over all its elements, the maximum of each window stands."""
+    looks = patches(window.pad(x, "lowest"), window)
     split = looks.type.split
     size = x.shape[2:]
     if column_major:

@@ -103,22 +103,32 @@ def _dequantize_linear(node: Node) -> Term:
     if node.attributes.integer("output_dtype", 0):
         dtype = dtype_name(node.attributes.integer("output_dtype", 0))
     values = builders.cast(x, "int64" if x.dtype in ("int32", "uint32") else "int32")
-    if node.get(2) is not None:
-        zero_point = builders.cast(node.scalar(2), values.dtype)
+    zero_point = zero_of(node, 2)
+    if zero_point is not None:
+        zero_point = builders.cast(zero_point, values.dtype)
         values = sub(values, aligned(node, zero_point, x, axis, block))
     exact = "float32" if scale.dtype == "float16" else scale.dtype
     factor = builders.cast(aligned(node, scale, x, axis, block), exact)
     return builders.cast(mul(builders.cast(values, exact), factor), dtype)
 
 
+def zero_of(node: Node, position: int) -> Term | None:
+    """A zero point; None where it is left out or known to be 0, one number where all are alike."""
+    if node.get(position) is None:
+        return None
+    known = node.known(position)
+    if known is None or not known.size or np.ptp(known.astype(np.int64)):
+        return node.scalar(position)
+    value = int(known.flat[0])
+    return builders.constant(value, (), node[position].dtype) if value else None
+
+
 def centred(node: Node, position: int, zero_point: int, row: bool | None = None) -> Term:
     """An operand as int32 without its zero point; ``row`` says along which of the last two axes
     a vector of zero points runs."""
     x = builders.cast(node[position], "int32")
-    if node.get(zero_point) is None:
-        return x
-    shift = builders.cast(node.scalar(zero_point), "int32")
-    return sub(x, _along(shift, row))
+    shift = zero_of(node, zero_point)
+    return x if shift is None else sub(x, _along(builders.cast(shift, "int32"), row))
 
 
 def _along(which: Term, row: bool | None) -> Term:
@@ -157,12 +167,14 @@ def _integer_conv(node: Node, x: Term, w: Term) -> Term:
 
 
 def _filters(node: Node, position: int, zero_point: int) -> Term:
+    # Not folded: units take the 8 bits, and compilers fold what is constant.
     w = builders.cast(node[position], "int32")
-    if node.get(zero_point) is None:
+    shift = zero_of(node, zero_point)
+    if shift is None:
         return w
-    shift = builders.cast(node.scalar(zero_point), "int32")
+    shift = builders.cast(shift, "int32")
     shift = reshape(shift, ()) if shift.type.size == 1 else unsqueeze_to(shift, 0, w.type.rank)
-    return node.fold(sub(w, shift), "filters")
+    return sub(w, shift)
 
 
 @operator("ConvInteger")

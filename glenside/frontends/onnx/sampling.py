@@ -31,6 +31,10 @@ from glenside.frontends.onnx.spatial import entries, read_window, spatial_size
 from glenside.language import Term, builders
 from glenside.language.builders import access
 
+Tap = tuple[Term, Term | None, Term | None]
+"""A position along one axis that a place looks at, its weight (None: 1), and where it lies on the
+axis (None: everywhere). What does not is 0, whatever the element looked at instead may be."""
+
 
 @operator("GridSample")
 def _grid_sample(node: Node) -> Term:
@@ -56,9 +60,7 @@ def _grid_sample(node: Node) -> Term:
     return builders.cast(_look_up(builders.cast(x, dtype), base, taps, 1), x.dtype)
 
 
-def _look_up(
-    x: Term, base: Term, taps: list[list[tuple[Term, Term | None]]], channel_axis: int
-) -> Term:
+def _look_up(x: Term, base: Term, taps: list[list[Tap]], channel_axis: int) -> Term:
     """Weighted sums of the elements of ``x`` at all combinations of taps along its last axes.
 
     ``base`` says where each channel begins; the taps know no channels, whose axis they are given.
@@ -69,22 +71,24 @@ def _look_up(
     for chosen in itertools.product(*taps):
         place: Term | None = None
         weight: Term | None = None
-        for (position, share), step in zip(chosen, steps(size), strict=True):
+        held: Term | None = None
+        for (position, share, on), step in zip(chosen, steps(size), strict=True):
             moved = mul(builders.cast(position, "int64"), step)
             place = moved if place is None else add(place, moved)
             weight = share if weight is None or share is None else mul(weight, share)
+            held = on if held is None or on is None else elementwise("and", held, on)
         assert place is not None
         value = builders.gather(flat, add(base, builders.unsqueeze(place, channel_axis)), 0)
         if weight is not None:
             value = mul(value, builders.unsqueeze(weight, channel_axis))
+        if held is not None:
+            value = select(builders.unsqueeze(held, channel_axis), value, 0)
         total = value if total is None else add(total, value)
     assert total is not None
     return total
 
 
-def _axis_taps(
-    place: Term, length: int, mode: str, padding: str, corners: bool
-) -> list[tuple[Term, Term | None]]:
+def _axis_taps(place: Term, length: int, mode: str, padding: str, corners: bool) -> list[Tap]:
     """Positions along one axis that a place looks at, each with its weight."""
     if corners:
         place = mul(add(place, 1), (length - 1) / 2)
@@ -97,7 +101,7 @@ def _axis_taps(
 
 def _taps(
     place: Term, length: int, mode: str, padding: str, least: float, most: float
-) -> list[tuple[Term, Term | None]]:
+) -> list[Tap]:
     """As :func:`_axis_taps`, for places counted in positions of the axis."""
     if mode == "nearest":
         place = elementwise("round", place)
@@ -138,14 +142,15 @@ def _reflect(place: Term, least: float, most: float) -> Term:
 
 def _tap(
     position: Term, share: Term | None, length: int, padding: str, least: float, most: float
-) -> tuple[Term, Term | None]:
+) -> Tap:
     if padding == "reflection":
-        return _clamp(_reflect(position, least, most), length), share
+        return _clamp(_reflect(position, least, most), length), share, None
     inside = _clamp(position, length)
     if padding == "border":
-        return inside, share
-    held = builders.cast(elementwise("equal", inside, position), position.dtype)
-    return inside, held if share is None else mul(share, held)
+        return inside, share, None
+    held = elementwise("equal", inside, position)
+    # A place that is not a number lies nowhere.
+    return select(held, inside, 0), share, held
 
 
 def _cubic(part: Term, offset: int, a: float = -0.75) -> Term:
@@ -241,7 +246,7 @@ def _roi_align(node: Node) -> Term:
     return reduce("mean", _look_up(x, base, taps, 1), [4, 5], False)
 
 
-def _inner_taps(place: Term, length: int) -> list[tuple[Term, Term | None]]:
+def _inner_taps(place: Term, length: int) -> list[Tap]:
     """The neighbours of a place; up to one position outside counts as the border, beyond as 0."""
     seen = elementwise(
         "and",
@@ -251,10 +256,9 @@ def _inner_taps(place: Term, length: int) -> list[tuple[Term, Term | None]]:
     inside = _clamp(place, length)
     low = elementwise("floor", inside)
     part = sub(inside, low)
-    held = builders.cast(seen, place.dtype)
     return [
-        (low, mul(sub(like(part, 1), part), held)),
-        (minimum(add(low, 1), length - 1), mul(part, held)),
+        (low, sub(like(part, 1), part), seen),
+        (minimum(add(low, 1), length - 1), part, seen),
     ]
 
 

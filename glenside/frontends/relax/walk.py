@@ -12,8 +12,12 @@ from glenside.frontends.relax.operators import OPERATORS
 from glenside.frontends.relax.signature import Value
 from glenside.frontends.relax.tvm_values import Lengths, attributes_of, dims_of, dtype_of, plain
 from glenside.language import DTYPES, Term
+from glenside.language.abstraction import MEANING, apply_function
 
 Progress = Callable[[int, int], None]
+
+_KERNEL = "call_tir"
+"""Calls a TIR function, which comes first, with a tuple of operands."""
 
 DEEPEST_CALL = 32
 """Functions that call themselves would never end."""
@@ -227,6 +231,8 @@ class Walk:
         callee = call.op
         if isinstance(callee, tvm.ir.Op):
             short = _operator_name(call)
+            if short == _KERNEL:
+                return self._kernel(call, operands)
             signature = OPERATORS.get(short)
             if signature is None:
                 raise Refused("no meaning is known for this operator")
@@ -249,6 +255,22 @@ class Walk:
         finally:
             self._inside.pop()
 
+    def _kernel(self, call: Any, operands: list[Any]) -> Term:
+        """A call of a TIR function, by what that says it computes."""
+        function = self._module[call.args[0]]
+        meaning = (function.attrs or {}).get(MEANING)
+        if meaning is None:
+            raise Refused(
+                "loops are not read: only what Program.to_relax() exports says in the attribute "
+                f"{MEANING} what its TIR functions compute; import the module before it is lowered"
+            )
+        (given,) = operands
+        if not isinstance(given, tuple) or not all(isinstance(each, Term) for each in given):
+            raise ModelError("the operands must be a tuple of tensors")
+        result = apply_function(str(meaning), given)
+        self.calls.append((str(call.args[0].name_hint), result))
+        return result
+
 
 def _parts(expression: Any, name: str) -> Iterator[tuple[Any, str]]:
     """The expressions that one is made of, each with a name for the constants it may hold."""
@@ -257,6 +279,9 @@ def _parts(expression: Any, name: str) -> Iterator[tuple[Any, str]]:
 
     if isinstance(expression, relax.Call):
         stated = expression.op.arguments if isinstance(expression.op, tvm.ir.Op) else []
+        if isinstance(expression.op, tvm.ir.Op) and _operator_name(expression) == _KERNEL:
+            yield expression.args[1], name
+            return
         if isinstance(expression.op, tvm.ir.Op) and _operator_name(expression) not in OPERATORS:
             return  # Operands of what is unsupported need no meaning.
         for index, part in enumerate(expression.args):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,9 @@ from glenside.language.shape import check_shape
 Array = np.ndarray[Any, Any]
 Shapes = Mapping[str, Sequence[int]]
 
+_TEXT = re.compile(r"\n|def\s*@|^\s*fn\s*[(\[]")
+"""What no path holds."""
+
 
 def import_relay(
     text_or_path: str | os.PathLike[str],
@@ -31,7 +35,7 @@ def import_relay(
     shapes: Shapes | None = None,
     progress: Progress | None = None,
 ) -> Model:
-    """The model that the function ``@main`` of a Relay module describes.
+    """The model that the function ``@main`` of a Relay module, or a lone ``fn``, describes.
 
     Inputs are the first parameter, those called data, input or image (and ``data_1``, ...), and
     the tensors of tuples, as ``state.0``; all others are weights.
@@ -115,7 +119,7 @@ class _Source:
 
 def _read(text_or_path: str | os.PathLike[str]) -> _Source:
     name = model = "relay"
-    if isinstance(text_or_path, str) and ("\n" in text_or_path or "def @" in text_or_path):
+    if isinstance(text_or_path, str) and _TEXT.search(text_or_path):
         text = text_or_path
     else:
         path = Path(text_or_path)

@@ -253,6 +253,13 @@ class _TreeBuilder(Transformer[Token, Any]):
         stated = rest[0] if rest else None
         return Function(name[1:], parameters, stated, bindings, result, _at(name))
 
+    def anonymous(self, children: list[Any]) -> Function:
+        """The only function of a text is its main one."""
+        opening, *inside = children
+        return self.function(
+            [Token("GLOBAL", "@main", line=opening.line, column=opening.column), *inside]
+        )
+
     def module(self, children: list[Any]) -> Module:
         functions: dict[str, Function] = {}
         for each in children:

@@ -13,7 +13,8 @@ dimension. The constraints are what the device and the kernels ask for, in named
   is wasted; a reduced loop that shares a dimension with another is staged as a whole;
 - ``alignment``: registers are whole vectors, as memory lies;
 - ``coalescing``: neighbouring threads read runs of at least a memory transaction;
-- ``barriers``: all threads of a group take the same number of stages;
+- ``barriers``: all threads of a group take the same number of stages, with enough to do between
+  two barriers;
 - ``grid``: the launch is within the device's limits;
 - ``partial sums``: scratch memory of a split reduction fits, and a split is worth it.
 
@@ -59,6 +60,8 @@ _WASTE = 1.25
 """Most work, masked work included, by work that counts."""
 _SPARE_REGISTERS = 30
 """Registers for addresses and loops."""
+_LEAST_STEPS, _MOST_STEPS = 24, 160
+"""Reduced steps of a thread, of a group between two barriers."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +100,11 @@ class GpuMapping:
         given = json.loads(text) if isinstance(text, str) else text
         if "stages" in given:
             return TensorMapping.from_json(given)
-        lists = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
-        return cls(**lists)
+        fields: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in given.items()
+        }
+        return cls(**fields)
 
 
 AnyMapping = GpuMapping | TensorMapping
@@ -220,14 +226,13 @@ class MappingProblem:
             split = math.prod(each.split)
             alone = all(each.threads[k] == 1 for k in space.of("k"))
             results = math.prod(each.threads) * math.prod(each.registers)
-            fits = 1.1 * results * self.inner <= self.limits.local_bytes
+            fits = 1.1 * results * self.inner + 384 <= self.limits.local_bytes
             if split == 1 and alone:
                 made.append(replace(each, resident_fast=False))
-                if fits:
+                if fits and space.size("m") > 1:
                     made.append(replace(each, gathered=True))
-            if all(each.threads[k] == 1 for k in rows):
+            if any(each.staged) and all(each.threads[k] == 1 for k in rows):
                 made.append(replace(each, staged=(False, each.staged[1])))
-                made.append(replace(each, staged=(False, False)))
         return made
 
     def solutions(self) -> Iterable[GpuMapping]:
@@ -301,7 +306,7 @@ class MappingProblem:
                 tables.append(self._result_choices(k, [1], (1,), 32))
             elif moving and k == moving[0]:
                 windows = bool(space.windows_of(k))
-                runs = [1, 2, 4, 7, 8, 14] if windows else [1, 2, 4, 7, 8]
+                runs = [4, 7, 8, 14] if windows and axis.size >= 16 else [1, 2, 4, 7, 8, 14]
                 tables.append(self._result_choices(k, runs, (1,) if windows else (1, 2), 64))
             elif len(moving) > 1 and k == moving[1]:
                 tables.append(self._result_choices(k, [1, 2, 4], (1,), 16))
@@ -347,7 +352,7 @@ class MappingProblem:
 
     def _reduced_choices(self, k: int, main: bool) -> list[_Choice]:
         size = self.space.axes[k].size
-        if self._is_window(k) or not self._alone(k) and not main:
+        if self._is_window(k) or (not self._alone(k) and not main):
             return [_Choice(1, 1, 1, size, 1, size, 1)]
         chunks = {2**i for i in range(8) if 2**i <= size}
         if size <= 32:
@@ -368,18 +373,23 @@ class MappingProblem:
     def _mapping(self, choices: Sequence[int]) -> GpuMapping:
         picked = [table[c] for table, c in zip(self._known_tables, choices, strict=True)]
         space = self.space
-        rows = math.prod(p.threads for p, a in zip(picked, space.axes, strict=True) if a.role == "m")
+        rows = math.prod(
+            p.threads for p, a in zip(picked, space.axes, strict=True) if a.role == "m"
+        )
         others = math.prod(
             p.threads for p, a in zip(picked, space.axes, strict=True) if a.role == "n"
         )
         windows = any(space.windows_of(n) for n in space.of("n"))
+        # One row of the resident operand: threads have nothing but windows' overlap in common,
+        # which the cache serves without a barrier.
+        alone = space.size("m") == 1
         return GpuMapping(
             tuple(p.threads for p in picked),
             tuple(p.turns * p.vector for p in picked),
             tuple(p.vector for p in picked),
             tuple(p.chunk for p in picked),
             tuple(p.split for p in picked),
-            staged=(others > 1, rows > 1 or windows),
+            staged=(others > 1 and not alone, rows > 1 or (windows and not alone)),
         )
 
     # --- constraints ----------------------------------------------------------------------------
@@ -402,18 +412,20 @@ class MappingProblem:
                 values = [getattr(each, name) for each in table]
                 columns[name] = builder.column(choice, values, f"{name}{k}")
             fields.append(columns)
+
         def over(name: str, *which: str) -> list[Any]:
             return [f[name] for f, role in zip(fields, roles, strict=True) if role in which]
 
-        threads = builder.product(over("threads", "batch", "m", "n", "k"), limits.threads_per_group)
+        threads = builder.product(over("threads", "batch", "m", "n", "k"), 1 << 16)
         builder.at_most("threads", threads, limits.threads_per_group)
         builder.at_most("threads", threads, limits.group_size[0])
         work = space.size("batch", "m", "n", "k")
-        if work >= 1 << 16 and limits.warp > 1:
-            least = min(2 * limits.warp, limits.threads_per_group)
+        if work >= 1 << 20 and limits.warp > 1:
+            # Few warps cannot fetch enough at a time.
+            least = min((4 if work >= 1 << 26 else 2) * limits.warp, limits.threads_per_group // 2)
             builder.at_least("threads", threads, least)
             builder.at_most("threads", threads, max(512, 2 * limits.warp))
-            builder.whole_multiple("threads", threads, limits.warp, limits.threads_per_group)
+            builder.whole_multiple("threads", threads, limits.warp, 1 << 16)
 
         turns = builder.product(over("turns", "batch", "m", "n"), 1 << 10)
         vectors = builder.product(over("vector", "batch", "m", "n"), 1 << 10)
@@ -432,9 +444,7 @@ class MappingProblem:
         elif work >= 1 << 20:
             builder.at_least("registers", sums, 2)
 
-        resident = builder.product(
-            [*over("chunk", "k"), *over("tile", "batch", "m")], 1 << 22
-        )
+        resident = builder.product([*over("chunk", "k"), *over("tile", "batch", "m")], 1 << 22)
         extents = []
         streamed = space.streamed
         for d in range(len(streamed.shape)):
@@ -445,11 +455,12 @@ class MappingProblem:
             extents.append(builder.named(1 + sum(parts), 1 << 16))
         box = builder.product(extents, 1 << 22)
         shared = builder.product(over("threads", "k"), 1 << 10)
-        # Sums of threads that share results, all but the first's.
+        # Sums that threads with the same results hand to each other.
         exchanged = builder.product([sums, threads], 1 << 22)
         extra = builder.conditional(exchanged, shared, 1 << 22)
-        total = self.element[0] * resident + self.element[1] * box + self.inner * extra + 64
-        builder.at_most("local memory", total, limits.local_bytes)
+        # Sums have gaps against bank conflicts, one in 32; the parts are rounded up.
+        total = 32 * (self.element[0] * resident + self.element[1] * box) + 33 * self.inner * extra
+        builder.at_most("local memory", total, 32 * (limits.local_bytes - 384))
 
         split = builder.product(over("split", "k"), 1 << 12)
         grid = (
@@ -481,21 +492,16 @@ class MappingProblem:
             least = min(8, streamed.shape[d])
             if work >= 1 << 16:
                 builder.at_least("coalescing", extents[d], least)
-        for k in space.of("k"):
-            builder.whole_multiple_of("barriers", fields[k]["chunk"], fields[k]["threads"])
+        # All threads take the same stages, since the tables hold stages that threads divide.
         # Between two barriers a thread takes a few dozen reduced steps: fewer, and waiting is most
         # of what it does; more only need more memory.
         steps = builder.product(over("chunk", "k"), 1 << 22)
         reduced = space.size("k")
         if work >= 1 << 20:
-            builder.at_most("barriers", steps, max(160, math.prod(
-                axis.size for k, axis in enumerate(space.axes) if self._is_window(k))))
-            per_thread = builder.product([shared, min(24, reduced)], 1 << 24)
-            if isinstance(shared, int):
-                builder.at_least("barriers", steps, per_thread)
-            else:
-                model.add(steps >= per_thread) if not builder.literals else builder._enforce(
-                    "barriers", model.add(steps >= per_thread))
+            windows = [axis.size for k, axis in enumerate(space.axes) if self._is_window(k)]
+            builder.at_most("barriers", steps, max(_MOST_STEPS, math.prod(windows)))
+            least_steps = builder.product([shared, min(_LEAST_STEPS, reduced)], 1 << 24)
+            builder.at_least("barriers", steps, least_steps)
         for k, role in enumerate(roles):
             if role == "k":
                 continue
@@ -544,9 +550,7 @@ class _Builder:
 
     def __init__(self, model: Any, assumed: bool) -> None:
         self.model = model
-        self.literals = (
-            {name: model.new_bool_var(name) for name in GROUPS} if assumed else {}
-        )
+        self.literals = {name: model.new_bool_var(name) for name in GROUPS} if assumed else {}
         self._count = 0
 
     def _new(self, most: int) -> Any:
@@ -640,13 +644,6 @@ class _Builder:
         count = self._new(most // unit)
         self._enforce(group, self.model.add(value == unit * count))
 
-    def whole_multiple_of(self, group: str, value: Any, unit: Any) -> None:
-        """``value`` is a multiple of another variable."""
-        if isinstance(value, int) and isinstance(unit, int):
-            self._add(group, value % unit == 0)
-            return
-        # The tables hold multiples only, so this follows; it is checked on what they give.
-
     def not_in(self, group: str, value: Any, numbers: Sequence[int]) -> None:
         for number in numbers:
             self._add(group, value != number)
@@ -654,5 +651,3 @@ class _Builder:
 
 def _divisors(n: int) -> set[int]:
     return {d for d in range(1, min(n, 64) + 1) if n % d == 0}
-
-

@@ -8,6 +8,7 @@ and is a TIR ``bool`` only inside an expression.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -99,6 +100,10 @@ def _extreme(a: Expr, b: Expr, dtype: str, *, greater: bool) -> Expr:
 
     if dtype == "bool":
         return tirx.Or(a, b) if greater else tirx.And(a, b)
+    if isinstance(b, tirx.FloatImm) and not math.isnan(b.value):
+        # As _relu: one vmaxps. TVM expands names where it simplifies, so it counts that a stands
+        # here only twice.
+        return tirx.Select(tirx.LE(a, b) if greater else tirx.GE(a, b), b, a)
     wins = tirx.GT(a, b) if greater else tirx.LT(a, b)
     if dtype in FLOATS:
         wins = tirx.Or(wins, is_nan(a, dtype))

@@ -20,7 +20,7 @@ import numpy as np
 
 from glenside.errors import TargetError
 from glenside.hw_targets.declare.samples import varied
-from glenside.hw_targets.declare.sizes import Condition
+from glenside.hw_targets.declare.sizes import Condition, Size
 from glenside.hw_targets.declare.template import OperandType
 from glenside.language.shape import FLOATS, lowest
 
@@ -68,15 +68,24 @@ class Tiling:
         assert result is not None
         return np.ascontiguousarray(result[tuple(slice(0, length) for length in shape)])
 
-    def _by_type(self, arrays: Sequence[Array]) -> Iterator[tuple[OperandType, Array]]:
-        return zip(self.operands.values(), arrays, strict=True)
-
-    def _padded(self, sizes: Sizes, arrays: Sequence[Array]) -> tuple[dict[str, int], list[Array]]:
+    def covered(self, sizes: Sizes) -> dict[str, int]:
+        """The sizes that are padded to."""
         longer = dict(sizes)
         for name, multiple in (*self.lanes.items(), *self.tile.items()):
             # A tile is never left out, even where there is nothing to compute.
             longer[name] = max(-(-sizes[name] // multiple), 1 if name in self.tile else 0)
             longer[name] *= multiple
+        return longer
+
+    def pads_low(self, size: Size) -> bool:
+        """Whether an axis of that length is padded with the lowest value."""
+        return self.lowest.issuperset(size.names)
+
+    def _by_type(self, arrays: Sequence[Array]) -> Iterator[tuple[OperandType, Array]]:
+        return zip(self.operands.values(), arrays, strict=True)
+
+    def _padded(self, sizes: Sizes, arrays: Sequence[Array]) -> tuple[dict[str, int], list[Array]]:
+        longer = self.covered(sizes)
         result = []
         for declared, array in self._by_type(arrays):
             for axis, size in enumerate(declared.axes):
@@ -84,8 +93,7 @@ class Tiling:
                 if missing:
                     widths = [(0, 0)] * array.ndim
                     widths[axis] = (0, missing)
-                    low = self.lowest.issuperset(size.names)
-                    fill = lowest(array.dtype.name) if low else 0
+                    fill = lowest(array.dtype.name) if self.pads_low(size) else 0
                     array = np.pad(array, widths, constant_values=fill)
             result.append(array)
         return longer, result

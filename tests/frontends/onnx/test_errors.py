@@ -134,7 +134,7 @@ def test_what_must_be_constant_names_the_input_it_depends_on():
     result = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     proto = helper.make_model(helper.make_graph([node], "g", [x, shape], [result]))
     assert "shape must be constant, but depends on 'shape'" in fails(proto)
-    model = import_model(proto, values={"shape": np.array([6])})
+    model = import_model(proto, params={"shape": np.array([6])})
     assert list(model.inputs) == ["x"]
     assert model.outputs["y"].shape == (6,)
 

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 from onnx import helper
 
+import glenside
+from glenside.frontends.onnx import import_model
+
 I64 = np.int64
 
 
@@ -92,6 +95,18 @@ def test_average_pool(ask, floats, data, attributes, count_padding):
 @pytest.mark.parametrize("p", [1, 2, 3])
 def test_lp_pool(ask, floats, data, attributes, p):
     ask.node("LpPool", [floats(*data)], p=p, opset=18, **attributes)
+
+
+def test_the_maximum_of_what_is_not_a_number_is_not_a_number(ask):
+    x = np.arange(16, dtype="float32").reshape(1, 1, 4, 4)
+    x[0, 0, 0, 1] = x[0, 0, 3, 3] = np.nan
+    nodes = [helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], pads=[1, 1, 0, 0])]
+    proto = ask.model_of(nodes, {"x": x}, ["y"])
+    padded = np.pad(x, [(0, 0), (0, 0), (1, 0), (1, 0)], constant_values=-np.inf)
+    wanted = np.lib.stride_tricks.sliding_window_view(padded, (2, 2), (2, 3)).max((4, 5))
+    assert np.isnan(wanted).sum() == 5
+    np.testing.assert_array_equal(ask.terms(import_model(proto), {"x": x})[0], wanted)
+    np.testing.assert_array_equal(glenside.optimize(proto)(x), wanted)
 
 
 @pytest.mark.parametrize("operator", ["GlobalAveragePool", "GlobalMaxPool"])

@@ -34,6 +34,20 @@ def test_comments_may_stand_anywhere(run_text):
     np.testing.assert_array_equal(run_text(text, {"x": X})[0], X + 1)
 
 
+def test_a_function_may_stand_alone(run_text):
+    text = """#[version = "0.0.5"]
+    fn (%x: Tensor[(2, 3), float32] /* ty=Tensor[(2, 3), float32] */) -> Tensor[(2, 3), float32] {
+      %0 = add(%x, 1f) /* ty=Tensor[(2, 3), float32] */;
+      nn.relu(%0)
+    } /* ty=fn (Tensor[(2, 3), float32]) -> Tensor[(2, 3), float32] */
+    """
+    np.testing.assert_array_equal(run_text(text, {"x": X})[0], X + 1)
+    with pytest.raises(ModelError, match=r"'def' cannot stand here; expected .* the end"):
+        import_relay("fn (%x: float32) { %x } def @main() { 1 }")
+    with pytest.raises(ModelError, match=r"line 1, column 4: '\[' cannot stand here"):
+        import_relay("fn [a] (%x: float32) { %x }")
+
+
 def test_a_type_comment_before_its_expression_states_nothing(run_text):
     (y,) = run_text(HEAD + "%0 = /* ty=float32 */ nn.relu(/* ty=int8 */ %x); %0 }", {"x": X})
     assert y.shape == (2, 3)

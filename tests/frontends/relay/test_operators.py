@@ -411,6 +411,22 @@ def test_integer_division_truncates(check):
     check("divide(%a, %b)", np.array([-3, -3, -3], "int32"), a=a, b=b)
 
 
+def test_what_is_no_number_and_halves(check):
+    x = np.array([np.nan, np.inf, -np.inf, 0.5, 1.5, -2.5], "float32")
+    check("isnan(%x)", np.isnan(x), x=x)
+    check("isinf(%x)", np.isinf(x), x=x)
+    check("round(%x)", np.round(x[3:]), x=x[3:])
+
+
+def test_remainders_and_shifts(check):
+    a, b = np.array([-7, 7, -7, 7], "int32"), np.array([3, -3, -3, 3], "int32")
+    check("floor_mod(%a, %b)", np.mod(a, b), a=a, b=b)
+    check("mod(%a, %b)", np.fmod(a, b), a=a, b=b)
+    n = np.array([0, 1, 2, 3], "int32")
+    check("left_shift(%a, %n)", np.left_shift(a, n), a=a, n=n)
+    check("right_shift(%a, %n)", np.right_shift(a, n), a=a, n=n)
+
+
 def test_logical(check):
     a, b = np.array([0, 0, 1, 1], bool), np.array([0, 1, 0, 1], bool)
     for name in ("and", "or", "xor"):

@@ -13,11 +13,6 @@ from glenside.frontends.relax.constants import Constants
 from glenside.language import Term, builders
 
 
-def as_term(x: Term | float, like: Term) -> Term:
-    """An operand that may be a number, in the dtype of the other."""
-    return x if isinstance(x, Term) else builders.constant(x, (), like.dtype)
-
-
 def number_of(constants: Constants, x: Term | float, what: str) -> float:
     """An operand that must be one known number."""
     if not isinstance(x, Term):

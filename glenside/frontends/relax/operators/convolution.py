@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from glenside.errors import ShapeError
 from glenside.frontends.kinds import Ints
-from glenside.frontends.lowering.axes import relayout
-from glenside.frontends.lowering.convolution import correlate, gradient_filters
+from glenside.frontends.lowering.axes import IMAGES, relayout
+from glenside.frontends.lowering.convolution import convolve, correlate, gradient_filters
 from glenside.frontends.lowering.dtypes import accumulator
 from glenside.frontends.lowering.window import window
 from glenside.frontends.relax.constants import Constants
@@ -30,15 +30,20 @@ def _convolution(form: str) -> Callable[..., Term]:
         out_layout: str,
         out_dtype: str | None,
     ) -> Term:
-        """Every filter with every window; ``groups`` up to the number of channels (depthwise)."""
-        x = relayout(x, data_layout, form)
-        w = relayout(w, kernel_layout, "OI" + form[2:])
-        filters, depth, *kernel = w.shape
-        if groups < 1 or filters % groups or x.shape[1] != depth * groups:
-            raise ShapeError(f"data {x.shape}, weights {w.shape} and {groups} groups do not fit")
-        looks = window(x.shape[2:], tuple(kernel), strides, padding, dilation, False)
-        result = correlate(x, w, looks, groups, accumulator(out_dtype))
-        return relayout(result, form, out_layout or data_layout)
+        """Every filter with every window."""
+        return convolve(
+            x,
+            w,
+            form,
+            strides=strides,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+            data_layout=data_layout,
+            kernel_layout=kernel_layout,
+            out_layout=out_layout,
+            out_dtype=out_dtype,
+        )
 
     return convolution
 
@@ -95,6 +100,6 @@ def _widen(x: Term, axis: int, before: int, after: int, interior: int) -> Term:
     return x if (low, high) == (0, x.shape[axis]) else builders.slice_(x, axis, low, high)
 
 
-for _suffix, _form in (("1d", "NCW"), ("2d", "NCHW"), ("3d", "NCDHW")):
+for _suffix, _form in IMAGES.items():
     operator(f"nn.conv{_suffix}")(_convolution(_form))
     operator(f"nn.conv{_suffix}_transpose")(_transposed(_form))

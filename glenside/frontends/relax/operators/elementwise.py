@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from glenside.errors import ShapeError
 from glenside.frontends.lowering.axes import axis_of, check_vector
 from glenside.frontends.lowering.dtypes import dtype_of
 from glenside.frontends.lowering.phrases import (
     add,
+    as_term,
     div,
     elementwise,
     maximum,
@@ -20,94 +20,18 @@ from glenside.frontends.lowering.phrases import (
     sub,
     unsqueeze_to,
 )
-from glenside.frontends.relax.operators.common import as_term
+from glenside.frontends.lowering.tvm_elementwise import ELEMENTWISE, both
 from glenside.frontends.relax.signature import operator
 from glenside.language import Term, builders
 from glenside.language.shape import FLOATS
 
-_MAPS = {
-    "abs": "abs",
-    "acos": "acos",
-    "acosh": "acosh",
-    "asin": "asin",
-    "asinh": "asinh",
-    "atan": "atan",
-    "atanh": "atanh",
-    "ceil": "ceil",
-    "cos": "cos",
-    "cosh": "cosh",
-    "erf": "erf",
-    "exp": "exp",
-    "floor": "floor",
-    "isinf": "is_inf",
-    "isnan": "is_nan",
-    "log": "log",
-    "logical_not": "not",
-    "negative": "neg",
-    "nn.relu": "relu",
-    "round": "round",
-    "sigmoid": "sigmoid",
-    "sign": "sign",
-    "sin": "sin",
-    "sinh": "sinh",
-    "sqrt": "sqrt",
-    "tan": "tan",
-    "tanh": "tanh",
-}
-_FOLDS = {
-    "add": "add",
-    "divide": "div",
-    "equal": "equal",
-    "floor_mod": "mod",
-    "greater": "greater",
-    "greater_equal": "greater_equal",
-    "left_shift": "shift_left",
-    "less": "less",
-    "less_equal": "less_equal",
-    "logical_and": "and",
-    "logical_or": "or",
-    "logical_xor": "xor",
-    "maximum": "maximum",
-    "minimum": "minimum",
-    "mod": "fmod",
-    "multiply": "mul",
-    "power": "pow",
-    "right_shift": "shift_right",
-    "subtract": "sub",
-}
-
-
-def _map(function: str) -> Callable[..., Term]:
-    def apply(x: Term) -> Term:
-        return elementwise(function, x)
-
-    return apply
-
-
-def _fold(function: str) -> Callable[..., Term]:
-    def apply(a: Term | float, b: Term | float) -> Term:
-        return elementwise(function, *_both(a, b))
-
-    return apply
-
-
-def _both(a: Term | float, b: Term | float) -> tuple[Term, Term]:
-    if isinstance(a, Term):
-        return a, as_term(b, a)
-    if isinstance(b, Term):
-        return as_term(a, b), b
-    raise ShapeError("one operand must be a tensor")
-
-
-for _name, _function in _MAPS.items():
-    operator(_name)(_map(_function))
-for _name, _function in _FOLDS.items():
-    operator(_name)(_fold(_function))
+for _name, _lower in ELEMENTWISE.items():
+    operator(_name)(_lower)
 
 
 def _bitwise(function: str) -> Callable[..., Term]:
     def apply(a: Term | float, b: Term | float) -> Term:
-        a, b = _both(a, b)
+        a, b = both(a, b)
         return elementwise(function if a.dtype == "bool" else f"bit_{function}", a, b)
 
     return apply
@@ -123,16 +47,10 @@ def bitwise_not(x: Term) -> Term:
     return elementwise("not" if x.dtype == "bool" else "bit_not", x)
 
 
-@operator("not_equal")
-def not_equal(a: Term | float, b: Term | float) -> Term:
-    """Where two tensors differ."""
-    return elementwise("not", elementwise("equal", *_both(a, b)))
-
-
 @operator("floor_divide")
 def floor_divide(a: Term | float, b: Term | float) -> Term:
     """The quotient rounded toward minus infinity."""
-    a, b = _both(a, b)
+    a, b = both(a, b)
     if a.dtype in FLOATS:
         return elementwise("floor", div(a, b))
     return div(sub(a, elementwise("mod", a, b)), b)
@@ -141,7 +59,7 @@ def floor_divide(a: Term | float, b: Term | float) -> Term:
 @operator("log_add_exp")
 def log_add_exp(a: Term | float, b: Term | float) -> Term:
     """``log(exp(a) + exp(b))``, formed so that nothing overflows."""
-    a, b = _both(a, b)
+    a, b = both(a, b)
     smaller = elementwise("exp", elementwise("neg", elementwise("abs", sub(a, b))))
     return add(maximum(a, b), elementwise("log", add(smaller, 1)))
 
@@ -150,12 +68,6 @@ def log_add_exp(a: Term | float, b: Term | float) -> Term:
 def isfinite(x: Term) -> Term:
     """Where a number is neither infinite nor NaN."""
     return elementwise("not", elementwise("or", elementwise("is_inf", x), elementwise("is_nan", x)))
-
-
-@operator("rsqrt")
-def rsqrt(x: Term) -> Term:
-    """``1 / sqrt(x)``"""
-    return elementwise("recip", elementwise("sqrt", x))
 
 
 @operator("square")
@@ -181,12 +93,6 @@ def ewise_fma(a: Term, b: Term, c: Term) -> Term:
 def clip(x: Term, low: Term | float, high: Term | float) -> Term:
     """Every element brought between two bounds."""
     return minimum(maximum(x, low), high)
-
-
-@operator("where")
-def where(condition: Term, a: Term | float, b: Term | float) -> Term:
-    """``a`` where the condition holds (is not 0), else ``b``."""
-    return select(builders.cast(condition, "bool"), *_both(a, b))
 
 
 @operator("astype", "wrap_param")

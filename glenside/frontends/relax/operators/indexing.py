@@ -12,6 +12,7 @@ from glenside.frontends.kinds import Ints
 from glenside.frontends.lowering.axes import axes_of, axis_of
 from glenside.frontends.lowering.phrases import (
     add,
+    as_term,
     elementwise,
     maximum,
     minimum,
@@ -21,7 +22,7 @@ from glenside.frontends.lowering.phrases import (
 )
 from glenside.frontends.refusal import Refused
 from glenside.frontends.relax.constants import Constants
-from glenside.frontends.relax.operators.common import as_term, ints_of, pick
+from glenside.frontends.relax.operators.common import ints_of, pick
 from glenside.frontends.relax.signature import operator
 from glenside.language import Term, builders
 

@@ -10,7 +10,7 @@ import numpy as np
 from glenside.errors import ShapeError
 from glenside.frontends.kinds import Ints
 from glenside.frontends.lowering import pooling
-from glenside.frontends.lowering.axes import relayout
+from glenside.frontends.lowering.axes import IMAGES, through_layout
 from glenside.frontends.lowering.phrases import dot, to_end, transpose
 from glenside.frontends.lowering.window import Window, overhang, window
 from glenside.frontends.relax.constants import Constants
@@ -34,10 +34,12 @@ def _max_pool(form: str) -> Callable[..., Term]:
     ) -> Term:
         """Greatest element of each window; padding never wins, so nothing hangs on counting it."""
         del count_include_pad
-        x = relayout(x, layout, form)
-        looks = _looks(x, pool_size, strides, padding, dilation, ceil_mode)
-        result = pooling.max_pool(x, looks)
-        return relayout(result, form, out_layout or layout)
+
+        def work(x: Term) -> Term:
+            looks = _looks(x, pool_size, strides, padding, dilation, ceil_mode)
+            return pooling.max_pool(x, looks)
+
+        return through_layout(x, form, layout, out_layout, work)
 
     return max_pool
 
@@ -59,16 +61,17 @@ def _avg_pool(form: str) -> Callable[..., Term]:
 
         What a last, partial window reaches over the padding (``ceil_mode``) is never counted.
         """
-        x = relayout(x, layout, form)
-        looks = _looks(x, pool_size, strides, padding, dilation, ceil_mode)
-        return relayout(
-            pooling.average_pool(x, looks, count_include_pad), form, out_layout or layout
-        )
+
+        def work(x: Term) -> Term:
+            looks = _looks(x, pool_size, strides, padding, dilation, ceil_mode)
+            return pooling.average_pool(x, looks, count_include_pad)
+
+        return through_layout(x, form, layout, out_layout, work)
 
     return avg_pool
 
 
-for _suffix, _form in (("1d", "NCW"), ("2d", "NCHW"), ("3d", "NCDHW")):
+for _suffix, _form in IMAGES.items():
     operator(f"nn.max_pool{_suffix}")(_max_pool(_form))
     operator(f"nn.avg_pool{_suffix}")(_avg_pool(_form))
 
@@ -95,13 +98,16 @@ def _adaptive_avg_pool(form: str) -> Callable[..., Term]:
         out_layout: str,
     ) -> Term:
         """Means over as many windows as the output has positions, which may overlap by one."""
-        x = relayout(x, layout, form)
-        size = x.shape[2:]
-        wanted = size if output_size is None else output_size
-        wanted = wanted * len(size) if len(wanted) == 1 else wanted
-        if len(wanted) != len(size) or min((*wanted, *size)) < 1:
-            raise ShapeError(f"output_size {list(wanted)} does not fit the size {list(size)}")
-        return relayout(_adapted(constants, x, wanted), form, out_layout or layout)
+
+        def work(x: Term) -> Term:
+            size = x.shape[2:]
+            wanted = size if output_size is None else output_size
+            wanted = wanted * len(size) if len(wanted) == 1 else wanted
+            if len(wanted) != len(size) or min((*wanted, *size)) < 1:
+                raise ShapeError(f"output_size {list(wanted)} does not fit the size {list(size)}")
+            return _adapted(constants, x, wanted)
+
+        return through_layout(x, form, layout, out_layout, work)
 
     return adaptive_avg_pool
 
@@ -123,5 +129,5 @@ def _adapted(constants: Constants, x: Term, wanted: Sequence[int]) -> Term:
     return x
 
 
-for _suffix, _form in (("1d", "NCW"), ("2d", "NCHW"), ("3d", "NCDHW")):
+for _suffix, _form in IMAGES.items():
     operator(f"nn.adaptive_avg_pool{_suffix}")(_adaptive_avg_pool(_form))

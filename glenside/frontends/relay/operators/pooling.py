@@ -7,7 +7,7 @@ from collections.abc import Callable
 from glenside.errors import ShapeError
 from glenside.frontends.kinds import Ints
 from glenside.frontends.lowering import pooling
-from glenside.frontends.lowering.axes import relayout
+from glenside.frontends.lowering.axes import IMAGES, through_layout
 from glenside.frontends.lowering.phrases import reduce
 from glenside.frontends.lowering.window import patches, window
 from glenside.frontends.refusal import Refused
@@ -32,10 +32,12 @@ def _max_pool(form: str) -> Callable[..., Value]:
         ceil_mode: bool = False,
     ) -> Term:
         """Greatest element of each window; padding never wins."""
-        x = relayout(x, layout, form)
-        looks = window(x.shape[2:], pool_size, strides, padding, dilation, ceil_mode)
-        result = pooling.max_pool(x, looks)
-        return relayout(result, form, out_layout or layout)
+
+        def work(x: Term) -> Term:
+            looks = window(x.shape[2:], pool_size, strides, padding, dilation, ceil_mode)
+            return pooling.max_pool(x, looks)
+
+        return through_layout(x, form, layout, out_layout, work)
 
     return max_pool
 
@@ -56,19 +58,20 @@ def _avg_pool(form: str) -> Callable[..., Value]:
         count_include_pad: bool = False,
     ) -> Term:
         """Mean of each window, by default over the positions that are not padding."""
-        x = relayout(x, layout, form)
-        looks = window(x.shape[2:], pool_size, strides, padding, dilation, ceil_mode)
-        if count_include_pad:
-            # Here the overhang counts as well, unlike elsewhere.
-            result = compute("mean", patches(looks.pad(x, "zero"), looks))
-        else:
-            result = pooling.average_pool(x, looks, False)
-        return relayout(result, form, out_layout or layout)
+
+        def work(x: Term) -> Term:
+            looks = window(x.shape[2:], pool_size, strides, padding, dilation, ceil_mode)
+            if count_include_pad:
+                # Here the overhang counts as well, unlike elsewhere.
+                return compute("mean", patches(looks.pad(x, "zero"), looks))
+            return pooling.average_pool(x, looks, False)
+
+        return through_layout(x, form, layout, out_layout, work)
 
     return avg_pool
 
 
-for _suffix, _form in (("1d", "NCW"), ("2d", "NCHW"), ("3d", "NCDHW")):
+for _suffix, _form in IMAGES.items():
     operator(f"nn.max_pool{_suffix}")(_max_pool(_form))
     operator(f"nn.avg_pool{_suffix}")(_avg_pool(_form))
 
@@ -86,8 +89,9 @@ def global_max_pool2d(x: Term, *, layout: str = "NCHW", out_layout: str = "") ->
 
 
 def _global(function: str, x: Term, layout: str, out_layout: str) -> Term:
-    x = relayout(x, layout, "NCHW")
-    return relayout(reduce(function, x, (2, 3), keepdims=True), "NCHW", out_layout or layout)
+    return through_layout(
+        x, "NCHW", layout, out_layout, lambda x: reduce(function, x, (2, 3), keepdims=True)
+    )
 
 
 @operator("nn.adaptive_avg_pool2d")
@@ -117,12 +121,14 @@ def adaptive_max_pool2d(
 def _adaptive(
     function: str, x: Term, output_size: Ints | int | None, layout: str, out_layout: str
 ) -> Term:
-    x = relayout(x, layout, "NCHW")
-    size = x.shape[2:]
-    wanted = (output_size,) if isinstance(output_size, int) else output_size or size
-    wanted = wanted * 2 if len(wanted) == 1 else wanted
-    if len(wanted) != 2 or min(wanted) < 1:
-        raise ShapeError(f"output_size {list(wanted)} must be two lengths, at least 1")
-    if any(n % m for n, m in zip(size, wanted, strict=True)):
-        raise Refused(f"output_size {list(wanted)} does not divide the size {list(size)}")
-    return relayout(pooling.even_pool(function, x, wanted), "NCHW", out_layout or layout)
+    def work(x: Term) -> Term:
+        size = x.shape[2:]
+        wanted = (output_size,) if isinstance(output_size, int) else output_size or size
+        wanted = wanted * 2 if len(wanted) == 1 else wanted
+        if len(wanted) != 2 or min(wanted) < 1:
+            raise ShapeError(f"output_size {list(wanted)} must be two lengths, at least 1")
+        if any(n % m for n, m in zip(size, wanted, strict=True)):
+            raise Refused(f"output_size {list(wanted)} does not divide the size {list(size)}")
+        return pooling.even_pool(function, x, wanted)
+
+    return through_layout(x, "NCHW", layout, out_layout, work)

@@ -43,6 +43,7 @@ def compile_for_device(
     dialect: Dialect,
     *,
     choose: Choose | None = None,
+    staged: bool = True,
     build: Callable[[str], Code] | None = None,
     device: Device | None = None,
     progress: Progress | None = None,
@@ -52,6 +53,8 @@ def compile_for_device(
     :param inputs: types of the ``tensor`` leaves given at run time, by name.
     :param params: arrays of the other ``tensor`` leaves.
     :param choose: names the mappings of products; the predicted best by default.
+    :param staged: False computes products as everything else, one thread an element, without tiles
+        in local memory: quick to compile, slow to run.
     :param build: makes machine code of the source; by default the device does at the first run.
     :param device: what the program will run on; the machine's by default.
     :raises InputError: a ``tensor`` leaf is in neither.
@@ -67,7 +70,7 @@ def compile_for_device(
         outputs, inputs, params, plain=True, rows_last=_on_matrix_units(outputs, limits)
     )
     check_dtypes(cut, limits)
-    kernels, steps, watched = _steps(cut, limits, dialect, choose, progress)
+    kernels, steps, watched = _steps(cut, limits, dialect, choose, staged, progress)
     if progress:
         progress("compile", 0, 1)
     text = print_kernels(kernels, limits, dialect)
@@ -110,6 +113,7 @@ def _steps(
     limits: DeviceLimits,
     dialect: Dialect,
     choose: Choose | None,
+    staged: bool,
     progress: Progress | None,
 ) -> tuple[
     list[DeviceKernel],
@@ -117,6 +121,7 @@ def _steps(
     dict[int, list[tuple[Term, Place]]],
 ]:
     """The kernels, all steps in order, and what is complete after which."""
+    from glenside.hw_targets.codegen.gpu.fallback import element_kernel
     from glenside.hw_targets.codegen.gpu.interface import make_builder, make_kernels
     from glenside.hw_targets.codegen.partition import Kernel, PythonStep
 
@@ -131,7 +136,10 @@ def _steps(
             progress("lower", number, len(cut.steps))
         written: Term | None
         if isinstance(step, Kernel):
-            made = make_kernels(builder, step, number, limits, dialect, choose)
+            if staged:
+                made = make_kernels(builder, step, number, limits, dialect, choose)
+            else:
+                made = [element_kernel(builder, step, number, limits)]
             kernels += made
             steps += made
             written = step.tail if step.into is None else None

@@ -126,7 +126,11 @@ class CudaDevice:
             self._kernels[name] = kernel
 
     def prepare(self, launches: Sequence[Launch]) -> Callable[[], None]:
-        """All launches as one CUDA graph."""
+        """All launches as one CUDA graph, each after the one before it.
+
+        Branches are not let overlap: on an H200, SqueezeNet took 197 microseconds with its branches
+        on streams of their own and 171 without, ResNet-50 the same either way.
+        """
         if not launches:
             return lambda: None
         ready = [self._ready(launch) for launch in launches]

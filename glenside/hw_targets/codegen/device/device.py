@@ -72,4 +72,4 @@ class Device(Protocol):
         """Seconds of ``repeat`` calls of what :meth:`prepare` gave, warm."""
 
     def seconds(self, launches: Sequence[Launch], repeat: int) -> list[float]:
-        """How long these took together, ``repeat`` times, by the device's own clock."""
+        """How long these took one after the other, ``repeat`` times, by the device's own clock."""

@@ -259,27 +259,32 @@ class _Opened:
 
     def launches(self) -> list[Launch]:
         """All kernels, in order."""
-        steps = [step for step in self.plan.steps if isinstance(step, KernelCall)]
-        return [self._launch(step, self.memory) for step in steps]
+        calls = [step for step in self.plan.steps if isinstance(step, KernelCall)]
+        return self._launches(calls, self.memory)
 
-    def _launch(self, step: KernelCall, memory: Sequence[Memory]) -> Launch:
-        # Where a value starts in its buffer is said by the kernel itself.
-        arguments = [memory[buffer] for buffer, _, _ in step.arguments]
-        return Launch(step.function, self.plan.kernels[step.function], arguments)
+    def _launches(self, calls: Sequence[KernelCall], memory: Sequence[Memory]) -> list[Launch]:
+        return [
+            Launch(
+                call.function,
+                self.plan.kernels[call.function],
+                # Where a value starts in its buffer is said by the kernel itself.
+                [memory[buffer] for buffer, _, _ in call.arguments],
+            )
+            for call in calls
+        ]
 
     def _segments(self, memory: Sequence[Memory]) -> list[Callable[[], None]]:
         actions: list[Callable[[], None]] = []
-        waiting: list[Launch] = []
-        for step in self.plan.steps:
+        waiting: list[KernelCall] = []
+        for step in [*self.plan.steps, None]:
             if isinstance(step, KernelCall):
-                waiting.append(self._launch(step, memory))
+                waiting.append(step)
                 continue
             if waiting:
-                actions.append(self.device.prepare(waiting))
+                actions.append(self.device.prepare(self._launches(waiting, memory)))
                 waiting = []
-            actions.append(self._host(step, memory))
-        if waiting:
-            actions.append(self.device.prepare(waiting))
+            if step is not None:
+                actions.append(self._host(step, memory))
         return actions
 
     def _host(self, step: PythonCall, memory: Sequence[Memory]) -> Callable[[], None]:
@@ -324,9 +329,9 @@ class _Opened:
                 view[...] = given[name].reshape(view.shape)
                 self.device.write(memory[place.buffer], first, held)
             sets.append(memory)
-        steps = [step for step in self.plan.steps if isinstance(step, KernelCall)]
+        calls = [step for step in self.plan.steps if isinstance(step, KernelCall)]
         launches = [
-            self._launch(step, sets[k % len(sets)]) for k in range(inside) for step in steps
+            each for k in range(inside) for each in self._launches(calls, sets[k % len(sets)])
         ]
         times = self.device.time(self.device.prepare(launches), repeat)
         return [seconds / inside for seconds in times]
@@ -337,7 +342,7 @@ class _Opened:
         yield -1
         for number, step in enumerate(self.plan.steps):
             if isinstance(step, KernelCall):
-                self.device.prepare([self._launch(step, self.memory)])()
+                self.device.prepare(self._launches([step], self.memory))()
             else:
                 self._host(step, self.memory)()
             yield number

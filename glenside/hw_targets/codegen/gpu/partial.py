@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from glenside.hw_targets.codegen import scalars
 from glenside.hw_targets.codegen.gpu import threads
 from glenside.hw_targets.codegen.gpu.fallback import ElementNest
-from glenside.hw_targets.codegen.gpu.interface import DeviceKernel, DeviceLimits
+from glenside.hw_targets.codegen.gpu.interface import DeviceLimits
 from glenside.hw_targets.codegen.kernels import Argument, KernelBuilder
 from glenside.hw_targets.codegen.loops import (
     Index,
@@ -31,7 +31,7 @@ from glenside.hw_targets.codegen.loops import (
 from glenside.hw_targets.codegen.partition import Kernel
 
 if TYPE_CHECKING:
-    from glenside.hw_targets.codegen.gpu.products import Tiling
+    from glenside.hw_targets.codegen.gpu.tiling import Tiling
 
 _ROWS, _COLUMNS, _WIDTH = 16, 32, 4
 _UNROLLED = 32

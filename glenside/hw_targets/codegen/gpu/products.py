@@ -16,7 +16,6 @@ reduction is split over groups, each writes its sums to scratch memory and
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,9 +27,10 @@ from glenside.hw_targets.codegen import scalars
 from glenside.hw_targets.codegen.gpu import threads
 from glenside.hw_targets.codegen.gpu.fallback import ElementNest
 from glenside.hw_targets.codegen.gpu.interface import Choose, DeviceKernel, DeviceLimits, Dialect
-from glenside.hw_targets.codegen.gpu.space import Operand, ProductSpace, product_space
+from glenside.hw_targets.codegen.gpu.space import Operand, ProductSpace, Role, product_space
 from glenside.hw_targets.codegen.gpu.tensor.kernel import TensorNest
 from glenside.hw_targets.codegen.gpu.tensor.printer import Unprintable
+from glenside.hw_targets.codegen.gpu.tiling import Tiling, packing
 from glenside.hw_targets.codegen.kernels import Argument, KernelBuilder
 from glenside.hw_targets.codegen.loops import (
     Expr,
@@ -45,7 +45,12 @@ from glenside.hw_targets.codegen.loops import (
     unflatten,
     vectorised,
 )
-from glenside.hw_targets.codegen.mapping import GpuMapping, best_mapping, thread_mappings
+from glenside.hw_targets.codegen.mapping import (
+    GpuMapping,
+    InfeasibleMapping,
+    best_mapping,
+    thread_mappings,
+)
 from glenside.hw_targets.codegen.partition import Kernel
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping
 
@@ -60,7 +65,7 @@ def product_kernels(
     dialect: Dialect,
     choose: Choose | None,
 ) -> list[DeviceKernel] | None:
-    """The kernels of a product; None for what is no product, or too small to be staged."""
+    """The kernels of a product; None for what is no product, or cannot be mapped."""
     if step.anchor is None:
         return None
     builder.at_step(number)
@@ -69,13 +74,20 @@ def product_kernels(
         return None
     mapping = choose(space, limits) if choose is not None else None
     if mapping is None:
-        mapping = best_mapping(space, limits)
+        try:
+            mapping = best_mapping(space, limits)
+        except InfeasibleMapping:
+            return None
     if isinstance(mapping, TensorMapping):
         try:
             nest = TensorNest(builder, step, limits, space, mapping)
             return [nest.device_kernel(f"step_{number}")]
         except Unprintable:
+            pass
+        try:
             (mapping,) = thread_mappings(space, limits, 1)
+        except InfeasibleMapping:
+            return None
     return ProductNest(builder, step, limits, space, mapping).kernels(f"step_{number}")
 
 
@@ -91,185 +103,6 @@ def space_of(builder: KernelBuilder, step: Kernel, limits: DeviceLimits) -> Prod
         lambda term: term in builder.partition.weights,
         nest.by_space,
         step.tail,
-    )
-
-
-@dataclass(frozen=True)
-class Tiling:
-    """The numbers that follow from a mapping, one a loop."""
-
-    space: ProductSpace
-    mapping: GpuMapping
-
-    @functools.cached_property
-    def tile(self) -> tuple[int, ...]:
-        """Steps that a group has in local memory at a time."""
-        m = self.mapping
-        return tuple(
-            m.chunk[k] if axis.role == "k" else m.threads[k] * m.registers[k]
-            for k, axis in enumerate(self.space.axes)
-        )
-
-    @functools.cached_property
-    def groups(self) -> tuple[int, ...]:
-        """Groups along a loop over results, 1 along reduced ones."""
-        return tuple(
-            1 if axis.role == "k" else -(-axis.size // self.tile[k])
-            for k, axis in enumerate(self.space.axes)
-        )
-
-    @functools.cached_property
-    def stages(self) -> tuple[int, ...]:
-        """Stages of one group along a reduced loop, 1 along others."""
-        m = self.mapping
-        return tuple(
-            -(-axis.size // (m.split[k] * m.chunk[k])) if axis.role == "k" else 1
-            for k, axis in enumerate(self.space.axes)
-        )
-
-    @property
-    def threads(self) -> int:
-        return math.prod(self.mapping.threads)
-
-    @property
-    def split(self) -> int:
-        return math.prod(self.mapping.split)
-
-    @property
-    def sums(self) -> int:
-        """Sums that a thread keeps."""
-        return math.prod(self.mapping.registers)
-
-    def product(self, numbers: Sequence[int], *roles: str) -> int:
-        return math.prod(
-            n for n, axis in zip(numbers, self.space.axes, strict=True) if axis.role in roles
-        )
-
-    @functools.cached_property
-    def grid(self) -> tuple[int, int, int]:
-        """Groups: rows of the streamed operand and batch, rows of the resident one, splits."""
-        groups = self.groups
-        return (
-            self.product(groups, "batch", "n"),
-            self.product(groups, "m"),
-            self.split,
-        )
-
-    @functools.cached_property
-    def extents(self) -> tuple[int, ...]:
-        """The box of the streamed operand's base that a stage reads."""
-        streamed = self.space.streamed
-        return tuple(streamed.extent(d, self.tile) for d in range(len(streamed.shape)))
-
-    @property
-    def resident_elements(self) -> int:
-        """Elements of the resident operand that a stage reads."""
-        return self.product(self.tile, "k", "batch", "m")
-
-    @property
-    def streamed_elements(self) -> int:
-        return math.prod(self.extents)
-
-    @property
-    def reduced_in_group(self) -> int:
-        """Threads that share one sum."""
-        return self.product(self.mapping.threads, "k")
-
-    @property
-    def partial_elements(self) -> int:
-        """Scratch memory of a split reduction."""
-        padded = math.prod(
-            g * t
-            for g, t, axis in zip(self.groups, self.tile, self.space.axes, strict=True)
-            if axis.role == "m"
-        )
-        return self.split * self.space.size("batch", "n") * padded
-
-    @property
-    def exchanged_elements(self) -> int:
-        """Sums that threads hand to each other through local memory, and gaps against conflicts."""
-        if self.reduced_in_group == 1 and not self.mapping.gathered:
-            return 0
-        count = self.sums * self.threads
-        return count + count // 32 + 1
-
-    @property
-    def one_dtype(self) -> bool:
-        """Whether all that lies in local memory has one dtype, so that it can share its place."""
-        space = self.space
-        dtypes = {space.resident.dtype, space.streamed.dtype, space.accumulate}
-        return len({scalars.storage_dtype(dtype) for dtype in dtypes}) == 1
-
-    @functools.cached_property
-    def parts(self) -> tuple[int, int, int]:
-        """Elements in local memory: of the resident, of the streamed operand, of sums; each is
-        rounded up to 16 bytes."""
-        resident, streamed = self.mapping.staged
-        counts = (
-            self.resident_elements if resident else 0,
-            self.streamed_elements if streamed else 0,
-            self.exchanged_elements,
-        )
-        return tuple(-(-count // 16) * 16 for count in counts)  # type: ignore[return-value]
-
-    def local_bytes(self) -> int:
-        """Local memory of a group; sums take the operands' place where they can."""
-        sizes = [
-            np.dtype(scalars.storage_dtype(dtype)).itemsize
-            for dtype in (
-                self.space.resident.dtype,
-                self.space.streamed.dtype,
-                self.space.accumulate,
-            )
-        ]
-        resident, streamed, sums = (n * size for n, size in zip(self.parts, sizes, strict=True))
-        if self.one_dtype:
-            return max(resident + streamed, sums)
-        return resident + streamed + sums
-
-
-@dataclass(frozen=True)
-class Packing:
-    """How a constant operand is laid out: its loops, zeros after each, cut and put in order."""
-
-    sizes: tuple[int, ...]
-    padding: tuple[int, ...]
-    cut: tuple[int, ...]
-    order: tuple[int, ...]
-
-    def apply(self, array: Array) -> Array:
-        """The packed elements."""
-        whole = array.reshape(self.sizes)
-        if any(self.padding):
-            whole = np.pad(whole, [(0, after) for after in self.padding])
-        return np.ascontiguousarray(whole.reshape(self.cut).transpose(self.order)).reshape(-1)
-
-
-def packing(tiling: Tiling) -> Packing:
-    """By groups along batch, rows and splits, then stages: what each reads is one run, in which
-    reduced steps come first and rows last."""
-    space, mapping = tiling.space, tiling.mapping
-    sides = [k for k, axis in enumerate(space.axes) if axis.role != "n"]
-    cut: list[int] = []
-    padding = []
-    order: list[list[int]] = [[] for _ in range(7)]
-    for k in sides:
-        axis, at = space.axes[k], len(cut)
-        if axis.role == "k":
-            pieces = [mapping.split[k], tiling.stages[k], tiling.tile[k]]
-            places = [2, 3, 4]
-        else:
-            pieces = [tiling.groups[k], tiling.tile[k]]
-            places = [0, 5] if axis.role == "batch" else [1, 6]
-        for number, place in enumerate(places):
-            order[place].append(at + number)
-        cut += pieces
-        padding.append(math.prod(pieces) - axis.size)
-    return Packing(
-        tuple(space.axes[k].size for k in sides),
-        tuple(padding),
-        tuple(cut),
-        tuple(itertools.chain(*order)),
     )
 
 
@@ -332,7 +165,7 @@ class ProductNest(ElementNest):
 
     def _group(self, group: Sequence[Any], thread: Any) -> Stmt:
         """What one thread of a group does."""
-        tiling, mapping = self.tiling, self.mapping
+        tiling = self.tiling
         self._place(group, thread)
         self.total = threads.registers("total", tiling.sums, self.inner)
         body = [allocate(self.total)]
@@ -391,7 +224,8 @@ class ProductNest(ElementNest):
         self.thread = thread
         axes = range(len(space.axes))
         self.group_at: list[Any] = [0] * len(space.axes)
-        for position, roles in zip(group[:2], (("batch", "n"), ("m",)), strict=True):
+        sides: tuple[tuple[Role, ...], ...] = (("batch", "n"), ("m",))
+        for position, roles in zip(group[:2], sides, strict=True):
             own = space.of(*roles)
             for axis, at in zip(
                 own, unflatten(position, [tiling.groups[k] for k in own]), strict=True
@@ -421,9 +255,7 @@ class ProductNest(ElementNest):
     def _in_tile(self, axis: int, turn: Any, lane: Any) -> Any:
         """A thread's result within the tile of its group."""
         vector = self.mapping.vector[axis]
-        return (
-            self.thread_at[axis] * vector + turn * (self.mapping.threads[axis] * vector) + lane
-        )
+        return self.thread_at[axis] * vector + turn * (self.mapping.threads[axis] * vector) + lane
 
     def _exact(self, axis: int) -> bool:
         """Whether every position of the tiles along a loop exists."""
@@ -499,6 +331,7 @@ class ProductNest(ElementNest):
 
     def _stage_resident(self, stage: Index) -> Stmt:
         buffer, tiling = self.residents, self.tiling
+        assert buffer is not None
         total = tiling.resident_elements
         if self.packed is not None:
             start = self._packed_start(stage)
@@ -678,7 +511,8 @@ class ProductNest(ElementNest):
         return tests
 
     def _stage_streamed(self, stage: Index) -> Stmt:
-        streamed, extents = self.product.streamed, self.tiling.extents
+        streamed, extents, buffer = self.product.streamed, self.tiling.extents, self.streameds
+        assert buffer is not None
         strides = streamed.strides or tuple(range(len(extents), 0, -1))
         nearest = min(
             (d for d in range(len(extents)) if extents[d] > 1),
@@ -716,7 +550,7 @@ class ProductNest(ElementNest):
                 tests = self._box_tests(index, where, stage)
                 return self.lowering.statement(
                     lambda: self._element(streamed, index, tests),
-                    lambda value: self.streameds.put(address, self._raw(value, streamed)),
+                    lambda value: buffer.put(address, self._raw(value, streamed)),
                 )
 
             return threads.unrolled_nest([extents[d] for d in serial], element)
@@ -746,15 +580,13 @@ class ProductNest(ElementNest):
 
     def _multiply(self, stage: Index) -> Stmt:
         """The products of one stage."""
-        run_axis, run_window = self._run
+        run_window = self._run[1]
         windows = {w for axis in self.n for w in self.product.windows_of(axis)}
         outer = [k for k in self.reduced if k not in windows]
         inner = [k for k in self.reduced if k in windows and k != run_window]
         steps = {k: self.mapping.chunk[k] // self.mapping.threads[k] for k in self.reduced}
         fragment = self._fragment()
-        rows = threads.registers(
-            "row", self._resident_sums, self._stored(self.product.resident)
-        )
+        rows = threads.registers("row", self._resident_sums, self._stored(self.product.resident))
 
         def at(axis: int, step: Any) -> Any:
             count = self.mapping.threads[axis]
@@ -817,9 +649,7 @@ class ProductNest(ElementNest):
         )
         return _Fragment(own, turns, runs, units)
 
-    def _load_fragment(
-        self, fragment: _Fragment, places: dict[int, Any], stage: Index
-    ) -> Stmt:
+    def _load_fragment(self, fragment: _Fragment, places: dict[int, Any], stage: Index) -> Stmt:
         streamed = self.product.streamed
         sizes = [*fragment.turns, *fragment.runs]
         window = self._run[1]
@@ -829,9 +659,7 @@ class ProductNest(ElementNest):
             flat: Any = 0
             for size, at in zip(sizes, index, strict=True):
                 flat = flat * size + at
-            offset: list[Any] = [
-                run * unit for run, unit in zip(runs, fragment.units, strict=True)
-            ]
+            offset: list[Any] = [run * unit for run, unit in zip(runs, fragment.units, strict=True)]
             moving = {k: self._in_tile(k, turn, 0) for k, turn in
                       zip(fragment.axes, turns, strict=True)}  # fmt: skip
             moving |= {k: at for k, at in places.items() if k != window}
@@ -948,6 +776,7 @@ class ProductNest(ElementNest):
 
         tiling, mapping = self.tiling, self.mapping
         exchanged = self.exchanged
+        assert exchanged is not None
         shared = tiling.reduced_in_group
         order = self._result_order()
         sizes = [tiling.tile[k] for k in order]
@@ -1094,9 +923,9 @@ class ProductNest(ElementNest):
                 and self.product.axes[other].size > 1
             ]  # fmt: skip
             aligned = all(step % vector == 0 for step in others)
-            if aligned and self.by_space.offset % vector == 0:
-                if self.product.axes[axis].size % vector == 0:
-                    return axis
+            aligned = aligned and self.by_space.offset % vector == 0
+            if aligned and self.product.axes[axis].size % vector == 0:
+                return axis
         return None
 
     def _partial_at(self, places: dict[int, Any]) -> Any:

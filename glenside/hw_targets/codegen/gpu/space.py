@@ -23,6 +23,7 @@ NHWC, groups, strides, dilation and one-sided borders are one form, and no opera
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -145,7 +146,9 @@ class ProductSpace:
 
         def operand(each: Operand) -> str:
             steps = ",".join("/".join(map(str, row)) for row in each.steps)
-            lies = "constant" if each.constant else each.strides and "/".join(map(str, each.strides))
+            lies = (
+                "constant" if each.constant else each.strides and "/".join(map(str, each.strides))
+            )
             shape = "x".join(map(str, each.shape))
             return f"{each.dtype}[{shape}] at {lies} by {steps}"
 
@@ -196,11 +199,14 @@ def product_space(
     for term in (resident, streamed):
         read = None if term is resident and constants(term) else _deepest(term, is_leaf)
         reads.append(read or _whole(term))
-    rows = {id(first): len(first.outer) - batch, id(second): len(second.outer) - batch}
-    starts = {id(first): batch, id(second): batch + rows[id(first)]}
+    # By side, not by term: both may be the same one.
+    rows = [len(term.outer) - batch for term in (resident, streamed)]
+    starts = [batch, batch + rows[0]] if not swapped else [batch + rows[1], batch]
     made = _match(reads, (resident, streamed), batch, rows, starts)
     if made is None:
-        made = _match([_whole(resident), _whole(streamed)], (resident, streamed), batch, rows, starts)
+        made = _match(
+            [_whole(resident), _whole(streamed)], (resident, streamed), batch, rows, starts
+        )
         assert made is not None
         reads = [_whole(resident), _whole(streamed)]
     axes, steps = made
@@ -275,13 +281,13 @@ def _match(
     reads: Sequence[_Read],
     terms: Sequence[Term],
     batch: int,
-    rows: dict[int, int],
-    starts: dict[int, int],
+    rows: Sequence[int],
+    starts: Sequence[int],
 ) -> tuple[tuple[LoopAxis, ...], list[tuple[tuple[int, ...], ...]]] | None:
     """Loops fine enough for both operands, and each operand's steps along its dimensions."""
     axes: list[LoopAxis] = []
     strides: list[tuple[int, int]] = []  # In the flat base of the resident, the streamed operand.
-    resident, streamed = terms
+    resident = terms[0]
 
     def add(role: Role, axis: int, size: int, pieces: Sequence[Sequence[Atom] | None]) -> bool:
         cuts = {1, size}
@@ -291,13 +297,11 @@ def _match(
                 cuts.add(weight)
                 weight *= length
         ordered = sorted(cuts)
-        if any(b % a for a, b in zip(ordered, ordered[1:], strict=False)):
+        if any(b % a for a, b in itertools.pairwise(ordered)):
             return False
         for high, low in zip(ordered[:0:-1], ordered[-2::-1], strict=True):
             axes.append(LoopAxis(role, high // low, axis, low))
-            strides.append(
-                (_stride_at(pieces[0], low), _stride_at(pieces[1], low))
-            )
+            strides.append((_stride_at(pieces[0], low), _stride_at(pieces[1], low)))
         return True
 
     for k in range(batch):
@@ -305,16 +309,14 @@ def _match(
             return None
     for role, side in (("m", 0), ("n", 1)):
         term = terms[side]
-        for k in range(rows[id(term)]):
+        for k in range(rows[side]):
             own = reads[side].axes[batch + k]
             pieces = [own, None] if side == 0 else [None, own]
             size = term.shape[batch + k]
-            if not add(role, starts[id(term)] + k, size, pieces):  # type: ignore[arg-type]
+            if not add(role, starts[side] + k, size, pieces):  # type: ignore[arg-type]
                 return None
     for k, size in enumerate(resident.item):
-        pieces = [
-            read.axes[term.type.split + k] for read, term in zip(reads, terms, strict=True)
-        ]
+        pieces = [read.axes[term.type.split + k] for read, term in zip(reads, terms, strict=True)]
         if not add("k", k, size, pieces):
             return None
     steps = [
@@ -406,6 +408,3 @@ def _epilogue(tail: Term, anchor: Term) -> tuple[str, ...]:
             above.add(term)
             names.append(term["function"] if term.op == "compute" else term.op)
     return tuple(names)
-
-
-

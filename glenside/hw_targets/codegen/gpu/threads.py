@@ -102,7 +102,9 @@ def unrolled_nest(
     return _nest(extents, body, lambda extent: unrolled if extent <= most else serial)
 
 
-def _nest(extents: Sequence[int], body: Callable[[Index], Stmt], kind: Callable[[int], Any]) -> Stmt:
+def _nest(
+    extents: Sequence[int], body: Callable[[Index], Stmt], kind: Callable[[int], Any]
+) -> Stmt:
     def level(number: int, index: Index) -> Stmt:
         if number == len(extents):
             return body(index)

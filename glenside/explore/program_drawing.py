@@ -1,0 +1,215 @@
+"""Programs as graphs, results above, accelerator calls coloured.
+
+The layout is layered: a term stands above all that it is built from, and within a layer near what
+it is joined to (Sugiyama, Tagawa, Toda, "Methods for visual understanding of hierarchical system
+structures", 1981). Chains of transformers are one box unless asked otherwise, and of a large
+program only what computes is drawn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from glenside.errors import InputError
+from glenside.explore.svg import Svg
+from glenside.language import Term, topological_order
+from glenside.language.operators import OPERATORS, TRANSFORMERS
+
+MOST = 400
+"""Boxes of one drawing."""
+_WIDE, _HIGH, _ACROSS, _DOWN, _MARGIN = 150.0, 38.0, 14.0, 34.0, 14.0
+
+
+@dataclass
+class _Box:
+    title: str
+    note: str
+    kind: str
+    hint: str
+    below: list[int] = field(default_factory=list)
+
+
+def draw_program(
+    terms: Term | Iterable[Term],
+    *,
+    names: Mapping[Term, str] | None = None,
+    transformers: bool = False,
+    most: int = MOST,
+) -> Svg:
+    """A program as a graph: calls in violet, what computes in blue, leaves in grey.
+
+    :param names: of values, as :attr:`glenside.Program.names` has them.
+    :param transformers: every transformer has a box of its own.
+    :param most: boxes; a larger program is drawn as a table of how many of each operator it has,
+        with its calls by unit.
+    """
+    roots = [terms] if isinstance(terms, Term) else list(terms)
+    boxes = _boxes(roots, names or {}, transformers)
+    if len(boxes) > most:
+        return _summary(roots)
+    return _laid_out(boxes)
+
+
+def draw_programs(programs: Mapping[str, Term | Iterable[Term]], **options: object) -> Svg:
+    """Several programs side by side, such as ``{"before": ..., "after": ...}``.
+
+    :raises InputError: there is none.
+    """
+    if not programs:
+        raise InputError("no program to draw")
+    drawn = {
+        name: draw_program(terms, **options)  # type: ignore[arg-type]
+        for name, terms in programs.items()
+    }
+    width = sum(each.width for each in drawn.values()) + _MARGIN * (len(drawn) - 1)
+    picture = Svg(width, max(each.height for each in drawn.values()) + 22)
+    at = 0.0
+    for name, each in drawn.items():
+        picture.text(at + _MARGIN, 16, name)
+        picture.place(each, at, 22)
+        at += each.width + _MARGIN
+    return picture
+
+
+def _boxes(roots: Sequence[Term], names: Mapping[Term, str], transformers: bool) -> list[_Box]:
+    order = topological_order(roots)
+    uses = Counter(child for term in order for child in term.children)
+    uses.update(roots)
+    boxes: list[_Box] = []
+    number: dict[Term, int] = {}
+    for term in order:
+        kind = _kind(term)
+        below = list(dict.fromkeys(number[child] for child in term.children))
+        if kind == "move" and not transformers and len(term.children) == 1:
+            (child,) = below
+            if boxes[child].kind == "move" and uses[term.children[0]] == 1:
+                # One box for a chain of transformers.
+                boxes[child].title = _joined(boxes[child].title)
+                boxes[child].note = str(term.type)
+                boxes[child].hint += f" → {term.op.replace('_', '-')}"
+                number[term] = child
+                continue
+        name = names.get(term, "")
+        hint = OPERATORS[term.op].spelling
+        boxes.append(_Box(_title(term), name or str(term.type), kind, hint, below))
+        number[term] = len(boxes) - 1
+    return boxes
+
+
+def _joined(title: str) -> str:
+    count = int(title.split()[0]) if title[0].isdigit() else 1
+    return f"{count + 1} transformers"
+
+
+def _title(term: Term) -> str:
+    if term.op == "compute":
+        return str(term["function"])
+    if term.op in ("call", "blocked"):
+        return str(term["unit"])
+    if term.op == "host_op":
+        return str(term["operator"])
+    if term.op == "tensor":
+        return str(term["name"])
+    return term.op.replace("_", "-")
+
+
+def _kind(term: Term) -> str:
+    if term.op in ("call", "blocked"):
+        return "call"
+    if term.op == "host_op":
+        return "host"
+    if not term.children:
+        return "leaf"
+    return "move" if term.op in TRANSFORMERS else "compute"
+
+
+def _laid_out(boxes: Sequence[_Box]) -> Svg:
+    depth = [0] * len(boxes)
+    for number, box in enumerate(boxes):  # Operands stand in front.
+        depth[number] = 1 + max((depth[b] for b in box.below), default=-1)
+    # Leaves and lone chains stand right below their first user, not at the bottom.
+    users: list[list[int]] = [[] for _ in boxes]
+    for number, box in enumerate(boxes):
+        for each in box.below:
+            users[each].append(number)
+    for number in reversed(range(len(boxes))):
+        if users[number] and boxes[number].kind == "leaf":
+            depth[number] = min(depth[user] for user in users[number]) - 1
+    layers: dict[int, list[int]] = {}
+    for number, layer in enumerate(depth):
+        layers.setdefault(layer, []).append(number)
+    top = max(layers, default=0)
+    position = {n: float(i) for each in layers.values() for i, n in enumerate(each)}
+    for _ in range(4):
+        for layer in range(top, -1, -1):
+            _arrange(layers[layer], position, users)
+        for layer in range(top + 1):
+            _arrange(layers[layer], position, [box.below for box in boxes])
+    widest = max((len(each) for each in layers.values()), default=0)
+    width = widest * (_WIDE + _ACROSS) - _ACROSS + 2 * _MARGIN
+    picture = Svg(width, (top + 1) * (_HIGH + _DOWN) - _DOWN + 2 * _MARGIN)
+    corner: dict[int, tuple[float, float]] = {}
+    for layer, numbers in layers.items():
+        left = (width - len(numbers) * (_WIDE + _ACROSS) + _ACROSS) / 2
+        for i, number in enumerate(numbers):
+            corner[number] = (
+                left + i * (_WIDE + _ACROSS),
+                _MARGIN + (top - layer) * (_HIGH + _DOWN),
+            )
+    for number, box in enumerate(boxes):
+        x, y = corner[number]
+        for each in box.below:
+            bx, by = corner[each]
+            ax, ay, cx, cy = x + _WIDE / 2, y + _HIGH, bx + _WIDE / 2, by
+            picture.path(f"M{ax:g} {ay:g}C{ax:g} {ay + 18:g} {cx:g} {cy - 18:g} {cx:g} {cy:g}")
+    for number, box in enumerate(boxes):
+        x, y = corner[number]
+        inner = Svg(0, 0)
+        inner.rect(x, y, _WIDE, _HIGH, box.kind, rx="5")
+        inner.text(x + _WIDE / 2, y + 16, _short(box.title), anchor="middle")
+        inner.text(x + _WIDE / 2, y + 31, _short(box.note), "faint", anchor="middle")
+        picture.group(f"{box.hint}: {box.title} {box.note}", inner.parts)
+    return picture
+
+
+def _arrange(numbers: list[int], position: dict[int, float], near: Sequence[Sequence[int]]) -> None:
+    """Orders a layer by where its neighbours stand."""
+
+    def wanted(number: int) -> float:
+        others = near[number]
+        if not others:
+            return position[number]
+        return sum(position[each] for each in others) / len(others)
+
+    numbers.sort(key=lambda number: (wanted(number), number))
+    for i, number in enumerate(numbers):
+        position[number] = i - len(numbers) / 2
+
+
+def _short(text: str, most: int = 22) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _summary(roots: Sequence[Term]) -> Svg:
+    order = topological_order(roots)
+    calls = Counter(_title(term) for term in order if _kind(term) == "call")
+    computes = Counter(_title(term) for term in order if _kind(term) == "compute")
+    moves = sum(_kind(term) == "move" for term in order)
+    leaves = sum(_kind(term) == "leaf" for term in order)
+    rows = [
+        *(("call", name, count) for name, count in calls.most_common()),
+        *(("compute", name, count) for name, count in computes.most_common()),
+        ("move", "transformers", moves),
+        ("leaf", "tensors and constants", leaves),
+    ]
+    most = max(count for _, _, count in rows)
+    picture = Svg(420, 24 * len(rows) + 40)
+    picture.text(_MARGIN, 20, f"{len(order):,} terms: too many to draw, so by what they are")
+    for i, (kind, name, count) in enumerate(rows):
+        y = 34 + 24 * i
+        picture.text(_MARGIN, y + 13, _short(name))
+        picture.rect(180, y, max(180 * count / most, 2), 18, kind, rx="3")
+        picture.text(180 + 180 * count / most + 8, y + 13, f"{count:,}", "faint")
+    return picture

@@ -1,0 +1,345 @@
+"""Exploration step by step, with a record of what every pass did.
+
+While it grows only counters are recorded: sizes, and egglog's own report of each rule. What needs
+the rows of the e-graph (whether a program is in it, what the best one costs, the members of a
+class) is gathered afterwards, by growing another one the same way: see
+:mod:`glenside.explore.history`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from glenside.errors import InputError
+from glenside.language import Model, Term, parse
+from glenside.rewrites.egraph import EGraph
+from glenside.rewrites.frozen import FrozenEGraph
+from glenside.rewrites.query import Pattern, contains, matches
+from glenside.rewrites.ruleset import RuleSet
+from glenside.rewrites.saturation import Applied, RuleStep, Stepper, StopReason
+
+if TYPE_CHECKING:
+    from glenside.explore.history import History
+    from glenside.extraction import CostModel, Extraction
+
+PHASES = ("search and apply", "merge", "rebuild", "types", "bookkeeping")
+"""Where the time of a pass goes: egglog's matching and acting, its merging and rebuilding, the
+inference of types after each step, and our own counting and checking of limits."""
+
+
+@dataclass(frozen=True)
+class RuleRecord:
+    """What one rule did in one pass. ``seconds`` are egglog's, for searching and applying it."""
+
+    rule: str
+    matches: int
+    seconds: float
+    changed: bool
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The e-graph after a pass; number 0 is the program as it was loaded."""
+
+    iteration: int
+    stage: int | None
+    """The stage whose rules were applied; None at the start."""
+    nodes: int
+    classes: int
+    operators: Mapping[str, int]
+    """E-nodes of each operator."""
+    rules: tuple[RuleRecord, ...]
+    seconds: float
+    """What the pass took."""
+    phases: Mapping[str, float]
+    """Seconds of it by :data:`PHASES`."""
+    memory: int
+    """Bytes that the process occupies (resident set), where the system tells; else 0."""
+    changed: bool
+
+    @property
+    def equalities(self) -> int:
+        """E-nodes beyond the first of each class: ways to say what can be said otherwise."""
+        return self.nodes - self.classes
+
+    @property
+    def matches(self) -> int:
+        """Matches of all rules in this pass."""
+        return sum(each.matches for each in self.rules)
+
+
+class Exploration:
+    """An e-graph while it grows, and the record of how it grew.
+
+    :param model: the program it starts from.
+    :param rules: what is applied, stage by stage.
+    :param cost_models: by which programs in it are priced; the first is the one asked by default.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        rules: Sequence[RuleSet],
+        cost_models: Sequence[CostModel],
+        *,
+        target: str = "",
+        node_limit: int,
+        iter_limit: int,
+        time_limit: float | None = None,
+    ) -> None:
+        self.model = model
+        self.rules = tuple(rules)
+        self.cost_models = {each.name: each for each in cost_models}
+        self.target = target
+        self.node_limit = node_limit
+        self._egraph = EGraph([rule for each in rules for rule in each])
+        self._egraph.load(model.roots)
+        self._stepper = Stepper(
+            rules, node_limit=node_limit, iter_limit=iter_limit, time_limit=time_limit
+        )
+        self._passes: Iterator[tuple[RuleStep, ...]] = self._stepper.passes(self._egraph)
+        self._frozen: tuple[int, FrozenEGraph] | None = None
+        self._history: tuple[int, History] | None = None
+        self.snapshots: list[Snapshot] = []
+        """The e-graph at the start and after every pass."""
+        self._snapshot(None, (), 0.0, {}, False)
+
+    # --- growing ----------------------------------------------------------------------------------
+
+    def step(self) -> Snapshot | None:
+        """One pass over the rules of the present stage; None when there is nothing left to do."""
+        started = time.perf_counter()
+        taken = next(self._passes, None)
+        return None if taken is None else self._note(taken, time.perf_counter() - started)
+
+    def run(self, passes: int | None = None) -> Exploration:
+        """So many passes, or until it ends."""
+        done = 0
+        while (passes is None or done < passes) and self.step() is not None:
+            done += 1
+        return self
+
+    def until(self, pattern: str | Pattern | Term, passes: int | None = None) -> bool:
+        """Grows until ``pattern`` is in the e-graph; whether it is.
+
+        :param passes: after so many it gives up.
+        """
+        done = 0
+        while not (found := self.contains(pattern)):
+            if (passes is not None and done >= passes) or self.step() is None:
+                break
+            done += 1
+        return found
+
+    @property
+    def stop_reason(self) -> StopReason | None:
+        """Why it ended; None while it can go on."""
+        return self._stepper.stop_reason
+
+    @property
+    def applied(self) -> tuple[Applied, ...]:
+        """Every step that changed something."""
+        return tuple(self._stepper.applied)
+
+    def _note(self, taken: Sequence[RuleStep], seconds: float) -> Snapshot:
+        started = time.perf_counter()
+        records: dict[str, RuleRecord] = {}
+        phases = dict.fromkeys(PHASES, 0.0)
+        for each in taken:
+            own, *types = each.step.reports
+            searching = _seconds(own.search_and_apply_time_per_rule)
+            # A chained rule takes several steps in one pass.
+            so_far = records.get(each.rule.name, RuleRecord(each.rule.name, 0, 0.0, False))
+            records[each.rule.name] = RuleRecord(
+                each.rule.name,
+                so_far.matches + each.step.matches,
+                so_far.seconds + searching,
+                so_far.changed or each.step.changed,
+            )
+            phases["search and apply"] += searching
+            phases["merge"] += _seconds(own.merge_time_per_ruleset)
+            phases["rebuild"] += _seconds(own.rebuild_time_per_ruleset)
+            for report in types:
+                for times in (
+                    report.search_and_apply_time_per_ruleset,
+                    report.merge_time_per_ruleset,
+                    report.rebuild_time_per_ruleset,
+                ):
+                    phases["types"] += _seconds(times)
+        seconds += time.perf_counter() - started
+        phases["bookkeeping"] = max(seconds - sum(phases.values()), 0.0)
+        changed = any(each.step.changed for each in taken)
+        return self._snapshot(taken[0].stage, tuple(records.values()), seconds, phases, changed)
+
+    def _snapshot(
+        self,
+        stage: int | None,
+        rules: tuple[RuleRecord, ...],
+        seconds: float,
+        phases: Mapping[str, float],
+        changed: bool,
+    ) -> Snapshot:
+        # After a pass the stepper has counted already.
+        iterations = self._stepper.iterations
+        nodes, classes = (
+            (iterations[-1].nodes, iterations[-1].classes) if iterations else self._egraph.size()
+        )
+        snapshot = Snapshot(
+            iteration=len(self.snapshots),
+            stage=stage,
+            nodes=nodes,
+            classes=classes,
+            operators=self._egraph.operators(),
+            rules=rules,
+            seconds=seconds,
+            phases=phases,
+            memory=_resident_bytes(),
+            changed=changed,
+        )
+        self.snapshots.append(snapshot)
+        return snapshot
+
+    def close(self) -> None:
+        """Gives the e-graph's memory back; the record and what was frozen stay."""
+        self._passes = iter(())
+        self._egraph.close()
+
+    # --- what is in it ----------------------------------------------------------------------------
+
+    @property
+    def egraph(self) -> FrozenEGraph:
+        """The e-graph as it is now, as plain data: what its roots reach."""
+        now = len(self.snapshots)
+        if self._frozen is None or self._frozen[0] != now:
+            self._frozen = (now, self._egraph.freeze())
+        return self._frozen[1]
+
+    def contains(self, pattern: str | Pattern | Term) -> bool:
+        """Whether a term, or something that matches a pattern such as ``(call ?unit ?p ?x ?y)``, is
+        in the e-graph now. A text with no variables, whose tensors spell their types or are the
+        program's own, is a term.
+
+        :raises TextError: the text is neither.
+        """
+        return holds(self.egraph, self.model, pattern)
+
+    def extract(self, cost_model: str | CostModel | None = None) -> Extraction:
+        """The cheapest program found so far.
+
+        :param cost_model: or the name of one; the first of :attr:`cost_models` by default.
+        :raises ExtractionError: there is no such cost model.
+        """
+        from glenside.extraction import extract
+
+        return extract(self.egraph, self._cost_model(cost_model), original=self.model.roots)
+
+    def best_cost(self, cost_model: str | CostModel | None = None) -> tuple[float, ...]:
+        """What the cheapest program found so far costs."""
+        return self.extract(cost_model).cost
+
+    def _cost_model(self, given: str | CostModel | None) -> CostModel:
+        from glenside.extraction import find_cost_model
+
+        if given is None:
+            return next(iter(self.cost_models.values()))
+        if isinstance(given, str) and given in self.cost_models:
+            return self.cost_models[given]
+        return find_cost_model(given)
+
+    @property
+    def history(self) -> History:
+        """What every pass brought, from growing the e-graph a second time."""
+        from glenside.explore.history import History
+
+        now = len(self.snapshots)
+        if self._history is None or self._history[0] != now:
+            self._history = (now, History.of(self))
+        return self._history[1]
+
+    # --- tables -----------------------------------------------------------------------------------
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """All that was recorded, as tidy tables: see :mod:`glenside.explore.tables`."""
+        from glenside.explore.tables import tables
+
+        return tables(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """Model, target, stop reason and all tables as one JSON object."""
+        return {
+            "model": self.model.name,
+            "target": self.target,
+            "stop_reason": self.stop_reason.value if self.stop_reason else None,
+            "tables": self.tables(),
+        }
+
+    def table(self, name: str) -> Any:
+        """One of :meth:`tables` as a pandas ``DataFrame``, or a list of rows without pandas.
+
+        :raises InputError: there is no such table.
+        """
+        from glenside.explore.tables import TABLES, frame, rows
+
+        if name not in TABLES:
+            raise InputError(f"no table is called {name!r}: the tables are {', '.join(TABLES)}")
+        return frame(rows(self, name))
+
+    def write_html(self, path: str | Path) -> Path:
+        """Writes the interactive page: see :mod:`glenside.explore.page`."""
+        from glenside.explore.page import write_page
+
+        return write_page(self, path)
+
+    def widget(self) -> Any:
+        """The interactive view for a notebook."""
+        from glenside.explore.page import widget
+
+        return widget(self)
+
+    def plot(self) -> Any:
+        """All charts in one picture: see :mod:`glenside.explore.plots`."""
+        from glenside.explore.plots import overview
+
+        return overview(self)
+
+    def __repr__(self) -> str:
+        last = self.snapshots[-1]
+        state = self.stop_reason or "going on"
+        return (
+            f"<Exploration of {self.model.name}: {last.iteration} passes, {last.nodes:,} e-nodes "
+            f"in {last.classes:,} classes, {state}>"
+        )
+
+
+def holds(egraph: FrozenEGraph, model: Model, pattern: str | Pattern | Term) -> bool:
+    """Whether a term or a match of a pattern is in an e-graph grown from ``model``."""
+    if isinstance(pattern, str):
+        pattern = Pattern.parse(pattern) if "?" in pattern else _term(pattern, model)
+    if isinstance(pattern, Term):
+        return contains(egraph, pattern) is not None
+    return next(matches(egraph, pattern), None) is not None
+
+
+def _term(text: str, model: Model) -> Term:
+    types = {t["name"]: t.type for t in model.terms() if t.op == "tensor"}
+    return parse(text, inputs=types)
+
+
+def _seconds(times: Mapping[str, timedelta]) -> float:
+    return sum((each.total_seconds() for each in times.values()), 0.0)
+
+
+_MEMORY = Path("/proc/self/statm")
+
+
+def _resident_bytes() -> int:
+    try:
+        return int(_MEMORY.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0

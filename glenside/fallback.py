@@ -1,0 +1,105 @@
+"""What stands in for exploration and extraction where they fail: the program as it was imported.
+
+Rewriting makes a program better, not right: a fault of ours in it must not keep anybody from
+running a model. What is wrong with the model, the options or rules and cost models of the user's
+own is no such fault, and is raised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from glenside.errors import GlensideError, NotOptimised
+from glenside.extraction import Extraction, dag_cost
+from glenside.language import Term, topological_order
+from glenside.rewrites.frozen import ENode, FrozenEGraph
+from glenside.rewrites.saturation import Saturation, Seconds, StopReason
+
+if TYPE_CHECKING:
+    from glenside.extraction import CostModel
+    from glenside.rewrites.ruleset import RuleSet
+
+LOGGER = logging.getLogger(__name__)
+
+
+class Failure:
+    """Whether a stage failed, and how; ``reason`` is None while none did.
+
+    :param own_costs: whether the cost model is the user's own, who wants to see what it raises.
+    """
+
+    def __init__(self, own_costs: bool = False) -> None:
+        self.reason: str | None = None
+        self._own_costs = own_costs
+
+    @contextlib.contextmanager
+    def caught(self, stage: str, raised_by_user: Sequence[BaseException]) -> Iterator[None]:
+        """Turns an unexpected exception in the body into a warning.
+
+        :param raised_by_user: exceptions that the user's own code raised; looked at afterwards.
+        :raises GlensideError: and what else is not unexpected, as it was raised.
+        """
+        try:
+            yield
+        except BaseException as problem:
+            theirs = any(problem is each for each in raised_by_user) or (
+                self._own_costs and stage == "extract"
+            )
+            if theirs or not _is_unexpected(problem):
+                raise
+            told = " ".join(f"{type(problem).__name__}: {problem}".split())
+            self.reason = f"{told} (in the stage {stage})"
+            LOGGER.debug("optimisation failed", exc_info=True)
+            warnings.warn(
+                f"optimisation failed, the program is compiled as it was imported: {self.reason}",
+                NotOptimised,
+                stacklevel=4,
+            )
+
+
+def _is_unexpected(problem: BaseException) -> bool:
+    if isinstance(problem, GlensideError | MemoryError):
+        return False
+    # A panic in Rust is no Exception.
+    return isinstance(problem, Exception) or type(problem).__name__ == "PanicException"
+
+
+def unexplored(roots: Sequence[Term], rules: Sequence[RuleSet]) -> Saturation:
+    """What exploring with an ``iter_limit`` of 0 gives, but without an e-graph being made."""
+    order = topological_order(roots)
+    number = {term: position for position, term in enumerate(order)}
+    nodes = (
+        ENode(term.op, term.values, tuple(number[child] for child in term.children))
+        for term in order
+    )
+    egraph = FrozenEGraph(
+        tuple((node,) for node in nodes),
+        tuple(term.type for term in order),
+        tuple(number[root] for root in roots),
+    )
+    names = dict.fromkeys((rule.name for each in rules for rule in each), 0)
+    return Saturation(
+        egraph,
+        StopReason.ITER_LIMIT,
+        (),
+        len(order),
+        len(order),
+        names,
+        tuple(names),
+        number,
+        Seconds(0.0, 0.0, 0.0),
+    )
+
+
+def as_imported(roots: Sequence[Term], costs: CostModel) -> Extraction:
+    """The program as it was, as the extractor gives it; infinite cost where that is unknown."""
+    try:
+        cost = dag_cost(roots, costs)
+    except Exception:  # Pricing it may be what failed.
+        cost = (math.inf,)
+    return Extraction(list(roots), cost, "original", {"original": cost})

@@ -1,0 +1,186 @@
+"""Why layers stayed on the host: the reason is the one that the program was made to have."""
+
+import pytest
+
+import glenside
+from glenside.hw_targets import offload, target
+from glenside.language import builders as b
+from glenside.language import units
+from glenside.language.model import Model
+from glenside.rewrites.declared import DECLARED
+from tests.explain.helpers import optimised
+from tests.models import small_network
+
+
+@pytest.fixture(autouse=True)
+def forget_declarations():
+    """What a test declares is known in that test only."""
+    registries = [units._UNITS, DECLARED, target._KINDS, offload._OF_UNIT, offload._TARGETS]
+    before = [dict(each) for each in registries]
+    yield
+    for registry, known in zip(registries, before, strict=True):
+        registry.clear()
+        registry.update(known)
+
+
+def gemm(**others):
+    """A unit for products of matrices."""
+    return glenside.Accelerator(
+        "my-gemm",
+        operands={"x": "((M) (K))", "w": "((N) (K))"},
+        computes="(compute dot (cart-prod ?x ?w))",
+        **others,
+    )
+
+
+def dense(m, k, n, dtype="float32", name="fc"):
+    """``x wᵀ`` as a model with one layer of that name."""
+    x = b.access(b.tensor("x", (m, k), dtype), 1)
+    w = b.access(b.tensor("w", (n, k), dtype), 1)
+    return model(**{name: b.compute("dot", b.cart_prod(x, w))})
+
+
+def model(**outputs):
+    """A model whose layers are its outputs."""
+    leaves = {t["name"]: t.type for term in outputs.values() for t in _leaves(term)}
+    names = {term: name for name, term in outputs.items()}
+    return Model("net", leaves, {}, outputs, names)
+
+
+def _leaves(term):
+    return Model("", {}, {}, {"": term}).leaves()
+
+
+def test_a_dtype_that_the_unit_does_not_take() -> None:
+    gemm(dtypes=["int8"])
+    assert optimised(dense(2, 3, 4, "float64"), "my-gemm").left == {
+        "fc": "my-gemm: dtype float64 is not among int8"
+    }
+    assert optimised(dense(2, 3, 4, "int8"), "my-gemm").left == {}
+
+
+def test_an_operand_with_a_dtype_of_its_own() -> None:
+    assert optimised(dense(2, 3, 4), "vta:int8").left == {
+        "fc": "vta-dense-int8: dtype float32 of x, w is not int8"
+    }
+
+
+@pytest.mark.parametrize(
+    ("constraint", "said"),
+    [
+        ("K <= 2", "K <= 2 fails for K = 3"),
+        ("M % 4 == 0", "M % 4 == 0 fails for M = 2"),
+        ("M * N < K", "M * N < K fails for M = 2, N = 4, K = 3"),
+    ],
+)
+def test_a_constraint_that_does_not_hold(constraint: str, said: str) -> None:
+    gemm(constraints=[constraint])
+    assert optimised(dense(2, 3, 4), "my-gemm").left == {"fc": f"my-gemm: {said}"}
+
+
+def test_of_several_constraints_only_those_that_fail() -> None:
+    gemm(constraints=["K >= 1", "N <= 3", "M >= 2"])
+    assert optimised(dense(2, 3, 4), "my-gemm").left == {"fc": "my-gemm: N <= 3 fails for N = 4"}
+
+
+def test_a_convolution_is_seen_as_the_matrices_that_it_is() -> None:
+    gemm(constraints=["K <= 16"])
+    x = b.pad(b.tensor("x", (1, 3, 8, 8)), 2, 1, 1)
+    looks = b.squeeze(b.windows(b.access(x, 1), (3, 3, 3), (1, 1, 1)), 1)
+    product = b.cart_prod(b.access(b.tensor("w", (4, 3, 3, 3)), 1), looks)
+    conv = model(conv=b.transpose(b.compute("dot", product), (1, 0, 2, 3)))
+    assert optimised(conv, "my-gemm").left == {"conv": "my-gemm: K <= 16 fails for K = 27"}
+
+
+def pool(length, window, function):
+    """A pool over windows side by side of three rows."""
+    rows = b.transpose(b.access(b.tensor("x", (length, 3)), 1), (1, 0))
+    return model(pool=b.compute(function, b.windows(rows, (window,), (window,))))
+
+
+def test_the_length_of_a_pool() -> None:
+    glenside.Accelerator(
+        "my-pairs",
+        operands={"x": "((H) (T))"},
+        computes="(compute sum (windows (2) (2) ?x))",
+        constraints=["T % 2 == 0"],
+    )
+    assert optimised(pool(8, 2, "sum"), "my-pairs").left == {}
+    assert optimised(pool(7, 2, "sum"), "my-pairs").left == {
+        "pool": "my-pairs: T % 2 == 0 fails for T = 7"
+    }
+
+
+def test_windows_of_another_size() -> None:
+    for size in (3, 9):
+        assert optimised(pool(9, size, "mean"), "flexasr").left == {
+            "pool": f"flex-meanpool: windows: shape must be 2, is {size}; "
+            f"windows: stride must be 2, is {size}"
+        }
+    row = b.access(b.tensor("x", (3, 9)), 1)
+    assert optimised(model(most=b.compute("max", row)), "flexasr").left == {
+        "most": "flex-maxpool: windows of 2 do not cover an item of 9 elements"
+    }
+
+
+def test_the_layers_of_a_network_by_name() -> None:
+    left = optimised(small_network(), "flexasr").left
+    assert list(left) == ["conv", "pooled"]
+    assert left["conv"].startswith(
+        "flex-linear: it takes products with 0 batch axes, the layer has 1"
+    )
+    assert left["pooled"].startswith("flex-meanpool: it takes windows where the layer has access")
+
+
+def test_of_several_units_the_nearest() -> None:
+    gemm(constraints=["K <= 2"])
+    left = optimised(dense(2, 3, 4), "hlscnn+my-gemm").left
+    assert left == {"fc": "my-gemm: K <= 2 fails for K = 3"}
+    assert optimised(dense(2, 3, 4), "hlscnn").left["fc"].startswith("hlscnn-conv2d: it takes ")
+
+
+def test_what_stands_around_the_work_is_missed() -> None:
+    glenside.Accelerator(
+        "my-relu-gemm",
+        operands={"x": "((M) (K))", "w": "((N) (K))"},
+        computes="(compute relu (compute dot (cart-prod ?x ?w)))",
+    )
+    assert optimised(dense(2, 3, 4), "my-relu-gemm").left == {
+        "fc": "my-relu-gemm: no relu follows the dot"
+    }
+
+
+def test_a_cost_model_that_wants_no_calls() -> None:
+    gemm()
+    left = optimised(dense(2, 3, 4), "my-gemm", cost_model="roofline").left
+    assert left == {"fc": "my-gemm: it fits, but roofline finds another program cheaper"}
+
+
+def test_exploration_that_was_stopped() -> None:
+    gemm()
+    left = optimised(dense(2, 3, 4), "my-gemm", iter_limit=0).left
+    assert left == {"fc": "my-gemm: exploration stopped before its end (iter_limit)"}
+    left = optimised(small_network(), "vta", iter_limit=0).left
+    assert left["conv"].endswith("; exploration stopped before its end (iter_limit)")
+
+
+def test_a_unit_without_a_declaration() -> None:
+    x, w = b.tensor("x", (2, 3)), b.tensor("w", (2, 3))
+    inner = model(inner=b.compute("dot", b.access(b.pair(b.access(x, 1), b.access(w, 1)), 1)))
+    left = optimised(inner, "systolic-array:4x4").left
+    assert list(left) == ["inner"]
+    assert left["inner"].startswith("systolic-array: it takes cart-prod where the layer has pair")
+
+
+def test_what_no_unit_computes_the_like_of_is_no_candidate() -> None:
+    x = b.tensor("x", (2, 3))
+    assert optimised(model(y=b.compute("sqrt", b.access(x, 0))), "vta").left == {}
+    assert optimised(dense(2, 3, 4), "cpu").account.left == ()
+    assert optimised(dense(2, 3, 4), "cpu").account.exact is None
+
+
+def test_a_shared_layer_is_told_once() -> None:
+    gemm(constraints=["K <= 2"])
+    one = dense(2, 3, 4).outputs["fc"]
+    both = model(fc=one, more=b.compute("sqrt", one))
+    assert list(optimised(both, "my-gemm").left) == ["fc"]
