@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from glenside.errors import TargetError
@@ -30,18 +31,24 @@ class CudaTarget(GpuTarget):
                 f"{problem}; to compile for a GPU elsewhere, name its architecture, as cuda:sm_90"
             ) from problem
 
+    def admitted(self, limits: DeviceLimits) -> DeviceLimits:
+        """Without nvcc no matrix units: CuPy compiles for what all devices of a generation have."""
+        from glenside.hw_targets.codegen.device.nvcc import find_nvcc
+
+        return limits if find_nvcc() is not None else replace(limits, tensor_peak={})
+
     def builder(self) -> Callable[[str], Code]:
         """nvcc where it is installed; else the source is left to the GPU's machine (NVRTC)."""
         from glenside.hw_targets.codegen.device.device import Code
         from glenside.hw_targets.codegen.device.nvcc import compile_cubin, find_nvcc
 
-        architecture = self.limits.architecture
-        if self.limits.has_matrix_units:
-            architecture = architecture.removesuffix("a") + "a"  # With instructions of its own.
+        plain = self.limits.architecture
 
         def build(source: str) -> Code:
             if find_nvcc() is None:
                 return Code(source)
+            # What only devices of this very architecture have needs its name with an "a".
+            architecture = f"{plain.removesuffix('a')}a" if "wgmma." in source else plain
             return Code(source, compile_cubin(source, architecture), architecture)
 
         return build

@@ -42,11 +42,18 @@ class GpuTarget:
 
             self._limits = self._rounding(named_limits(self.dialect, profile))
 
+    def admitted(self, limits: DeviceLimits) -> DeviceLimits:
+        """What of a device's limits kernels can be made for here."""
+        return limits
+
     def _rounding(self, limits: DeviceLimits) -> DeviceLimits:
+        limits = self.admitted(limits)
         if not self.tf32:
             return limits
         if not limits.has_matrix_units:
-            raise TargetError(f"{limits.name} has no matrix units that take tf32")
+            raise TargetError(
+                f"{limits.name}: no matrix units that take tf32, or no nvcc to compile for them"
+            )
         return replace(limits, name=f"{limits.name}:tf32", tf32=True)
 
     @property

@@ -243,12 +243,14 @@ def test_tf32_is_asked_for():
     make_case("asked", term, {"x": arrays["x"]}, {"w": arrays["w"]}, choose)
     assert isinstance(best_mappings(found[0], limits, 1)[0], GpuMapping)
     assert isinstance(best_mappings(found[0], HOPPER, 1)[0], TensorMapping)
+    if find_nvcc() is None:
+        pytest.skip("there is no nvcc, without which targets have no matrix units")
     target = find_target("cuda:sm_90:tf32")
     assert target.limits.tf32 and target.name == target.limits.name == "cuda:sm_90:tf32"
     assert not find_target("cuda:sm_90").limits.tf32
     with pytest.raises(TargetError, match="no profile of a device cuda:sm_90:tf31"):
         find_target("cuda:sm_90:tf31")
-    with pytest.raises(TargetError, match="no matrix units"):
+    with pytest.raises(TargetError, match="no matrix units that take tf32"):
         find_target("opencl:mali-g72:tf32")
 
 

@@ -296,7 +296,8 @@ class Geometry:
             extent = 1 + reach + max(offsets) // unit
             members = tuple((n, moves[n] // unit) for n in numbers)
             overlap = 0
-            if min(numbers) > 0 and unit == 1 and all(tile[n] == self.loops[n].size for n in numbers):
+            whole = all(tile[n] == self.loops[n].size for n in numbers)
+            if min(numbers) > 0 and unit == 1 and whole:
                 overlap = self._shared_border(d, extent)
             sides.append((min(numbers), Side(d, members, unit, residues, extent, overlap)))
         sides.sort(key=lambda each: each[0])
