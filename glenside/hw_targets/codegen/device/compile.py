@@ -103,7 +103,7 @@ def _on_matrix_units(outputs: Sequence[Term], limits: DeviceLimits) -> bool:
         return False
     dtypes = {"float16"} | ({"float32"} if limits.tf32 else set())
     return any(
-        term.op == "compute" and term["function"] == "dot" and term.dtype in dtypes
+        term.op == "compute" and term["function"] == "dot" and term.children[0].dtype in dtypes
         for term in topological_order(outputs)
     )
 
