@@ -306,3 +306,35 @@ def test_rounding_to_tf32_is_to_the_nearest():
     values = np.array([1.0, 1 + 2**-11, 1 + 2**-11 - 2**-20, -3.3333333, np.inf, 0.0], np.float32)
     right = np.array([1.0, 1 + 2**-10, 1.0, -3.333984375, np.inf, 0.0], np.float32)
     np.testing.assert_array_equal(round_to_tf32(values), right)
+
+
+def test_results_lie_with_their_rows_innermost():
+    """A whole network in that layout, computed by an OpenCL device."""
+    from glenside.hw_targets.codegen.gpu.interface import make_builder, make_kernels
+    from glenside.hw_targets.codegen.partition import Kernel, partition
+    from tests.hw_targets.gpu_help import POCL, Device
+
+    x, one, two = (
+        b.tensor("x", (2, 6, 9, 8)),
+        b.tensor("one", (8, 6, 3, 3)),
+        b.tensor("two", (8, 8, 3, 3)),
+    )
+    three = b.tensor("three", (5, 8, 1, 1))
+    first = b.compute("relu", convolution(x, one))
+    added = b.compute("relu", b.compute("add", b.pair(first, convolution(first, two))))
+    side = convolution(first, three, before=(0, 0), after=(0, 0))
+    outputs = [b.concat(1, added, side), added]
+    rng = np.random.default_rng(0)
+    arrays = {t["name"]: rng.standard_normal(t.shape).astype("f") for t in (x, one, two, three)}
+    params = {key: arrays[key] for key in ("one", "two", "three")}
+    cut = partition(outputs, {"x": x.type}, params, plain=True, rows_last=True)
+    assert [axis[-1][1] for axis in cut.stored[first].view.axes] == [8 * 72, 1, 64, 8]
+    assert [axis[-1][1] for axis in cut.stored[x].view.axes] == [6 * 72, 72, 8, 1]
+    builder = make_builder(cut)
+    kernels = []
+    for number, step in enumerate(cut.steps):
+        assert isinstance(step, Kernel)
+        kernels += make_kernels(builder, step, number, POCL, "opencl")
+    got = Device(cut, kernels, POCL).run({"x": arrays["x"]})
+    for mine, right in zip(got, evaluate(outputs, arrays), strict=True):
+        np.testing.assert_allclose(mine, right, rtol=1e-4, atol=1e-4)

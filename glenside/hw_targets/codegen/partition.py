@@ -652,7 +652,7 @@ class _Partitioner:
         if self.plain and not self.rows_last:
             view = row_major(term.shape)
         else:
-            view = arrange(term.shape, over, space, order, wanted, fill)
+            view = arrange(term.shape, over, space, order, wanted, fill, not self.plain)
         number = self._buffer(occupied(view), term.dtype)
         self._put(term, Stored(number, 0, view))
         if any(view.margins):
