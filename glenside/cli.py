@@ -95,6 +95,10 @@ def optimize(
         typer.Option(metavar="DIR", help="Write the program as C source to this directory."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    precision: Annotated[
+        str | None,
+        typer.Option(metavar="DTYPE", help="float16: compute float32 values in half precision."),
+    ] = None,
     node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
     iter_limit: Annotated[int, typer.Option(min=0, help="Most iterations.")] = ITER_LIMIT,
     time_limit: Annotated[
@@ -140,6 +144,7 @@ def optimize(
             target or DEFAULT_TARGET,
             shapes=_shapes(shape),
             params=read_npz(params) if params else None,
+            precision=precision,
             node_limit=node_limit,
             iter_limit=iter_limit,
             time_limit=time_limit,

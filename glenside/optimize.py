@@ -19,6 +19,7 @@ from glenside.hw_targets.target import Progress, Target, find_target
 from glenside.interrupt import between_steps
 from glenside.language import Model, topological_order
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
+from glenside.precision import in_precision
 from glenside.program import Program
 from glenside.report import (
     Report,
@@ -42,6 +43,7 @@ def optimize(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     params: Mapping[str, Array] | None = None,
+    precision: str | None = None,
     node_limit: int = NODE_LIMIT,
     iter_limit: int = ITER_LIMIT,
     time_limit: float | None = None,
@@ -60,6 +62,8 @@ def optimize(
     :param target: name of a target, such as ``"cpu"`` or ``"systolic-array:16x16"``.
     :param shapes: shapes of inputs with dynamic dimensions, by name.
     :param params: arrays of parameters the model names but does not hold.
+    :param precision: ``"float16"`` computes what the model has in float32 in half precision, sums
+        in float32; inputs and outputs keep their dtypes. By default nothing is changed.
     :param node_limit: exploration stops when the e-graph has more e-nodes.
     :param iter_limit: exploration stops after so many iterations.
     :param time_limit: exploration stops after so many seconds; None, the default, never, so that
@@ -98,8 +102,12 @@ def optimize(
     failure = Failure("the program is compiled as it was imported", NotOptimised, own_costs)
     untold = Failure("nothing is told of where calls came from", NotExplained, own_costs)
 
+    if precision is not None and quantize is not None:
+        raise InputError("precision and quantize both say what to compute in: give one of them")
     with clock.stage("import") as step:
         imported = load_model(model, shapes=shapes, params=params, progress=step)
+        if precision is not None:
+            imported = in_precision(imported, precision)
     error = None
     if quantize is not None:
         with clock.stage("quantise") as step:
@@ -164,6 +172,7 @@ def optimize(
         rules=tuple(RuleUse(name, count) for name, count in explored.rules.items()),
         units=count_units(used),
         cost_parts=tuple(getattr(costs, "components", ())),
+        precision=precision,
         exact=accounted.exact,
         left=accounted.left,
         untried=explored.untried,
