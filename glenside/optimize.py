@@ -12,7 +12,7 @@ import numpy as np
 
 from glenside import check as checking
 from glenside import quantization
-from glenside.errors import InputError
+from glenside.errors import InputError, NotExplained, NotOptimised
 from glenside.frontends import load_model
 from glenside.hw_targets.offload import float_products
 from glenside.hw_targets.target import Progress, Target, find_target
@@ -83,9 +83,10 @@ def optimize(
     :param progress: called with (stage, steps done, steps in all).
     :raises GlensideError: the model, target or an option cannot be used, or the check fails. An
         unexpected error while rewriting only warns (:class:`~glenside.errors.NotOptimised`): the
-        program is then the one imported, and the report says so.
+        program is then the one imported, and the report says so. One while explaining does as well
+        (:class:`~glenside.errors.NotExplained`).
     """
-    from glenside.explain.accounting import account
+    from glenside.explain.accounting import UNACCOUNTED, account
     from glenside.exporters.egraph import save_egraph
     from glenside.extraction import ILP_LIMIT, extract, find_cost_model
     from glenside.fallback import Failure, as_imported, unexplored
@@ -97,7 +98,9 @@ def optimize(
     costs = chosen.cost_model() if cost_model is None else find_cost_model(cost_model)
     explored_with = chosen.rules() if rules is None else [as_ruleset(each) for each in rules]
     clock = _Clock(progress)
-    failure = Failure(own_costs=not isinstance(cost_model, str | None))
+    own_costs = not isinstance(cost_model, str | None)
+    failure = Failure("the program is compiled as it was imported", NotOptimised, own_costs)
+    untold = Failure("nothing is told of where calls came from", NotExplained, own_costs)
 
     if precision is not None and quantize is not None:
         raise InputError("precision and quantize both say what to compute in: give one of them")
@@ -134,8 +137,10 @@ def optimize(
         )
     if failure.reason is not None:
         extracted = as_imported(imported.roots, costs)
-    with clock.stage("explain"):
-        accounted = account(imported, chosen, explored_with, explored, extracted, costs)
+    accounted = UNACCOUNTED
+    with untold.caught("explain", clock.raised), clock.stage("explain"):
+        if failure.reason is None:
+            accounted = account(imported, chosen, explored_with, explored, extracted, costs)
     with clock.stage("compile"), between_steps() as interrupted:
 
         def compiling(what: str, done: int, total: int) -> None:

@@ -14,11 +14,8 @@ from glenside.explain.records import SHOWN, Left
 from glenside.hw_targets.expansion import tile_calls
 from glenside.hw_targets.offload import accelerator_of, target_of
 from glenside.hw_targets.timing import term_cycles
-from glenside.language import Term
+from glenside.language import CALLS, Term
 from glenside.quantization import QuantizationError
-
-CALLS = ("call", "blocked")
-"""Operators that invoke a unit."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from glenside.errors import InputError
 from glenside.explore.svg import Svg
 from glenside.language import Term, topological_order
-from glenside.language.operators import OPERATORS, TRANSFORMERS
+from glenside.language.operators import CALLS, OPERATORS, TRANSFORMERS
 
 MOST = 400
 """Boxes of one drawing."""
@@ -106,7 +106,7 @@ def _joined(title: str) -> str:
 def _title(term: Term) -> str:
     if term.op == "compute":
         return str(term["function"])
-    if term.op in ("call", "blocked"):
+    if term.op in CALLS:
         return str(term["unit"])
     if term.op == "host_op":
         return str(term["operator"])
@@ -116,7 +116,7 @@ def _title(term: Term) -> str:
 
 
 def _kind(term: Term) -> str:
-    if term.op in ("call", "blocked"):
+    if term.op in CALLS:
         return "call"
     if term.op == "host_op":
         return "host"
