@@ -70,6 +70,21 @@ LAYERS = (
 """Those of VGG and ResNet, and two of MobileNet, at 224 x 224."""
 
 
+def channels_last(layer: Layer, batch: int, dtype: str) -> Any:
+    """The convolution of NHWC images ``x`` by filters ``w`` that lie likewise, as a term."""
+    from glenside.language import builders as b
+
+    x = b.tensor("x", (batch, layer.h, layer.h, layer.c), dtype)
+    w = b.tensor("w", (layer.k, layer.r, layer.r, layer.c), dtype)
+    padded = x
+    for axis in (1, 2):
+        if layer.pad:
+            padded = b.pad(b.access(padded, 1), axis, layer.pad, layer.pad)
+    window, step = (layer.r, layer.r, layer.c), (layer.stride, layer.stride, 1)
+    seen = b.squeeze(b.windows(b.access(padded, 1), window, step), 3)
+    return b.outer_only(b.compute("dot", b.cart_prod(seen, b.access(w, 1))))
+
+
 def direct(layer: Layer, batch: int, dtype: str) -> Any:
     """The convolution of ``x`` and ``w`` as a term, in the paper's form."""
     from glenside.language import builders as b

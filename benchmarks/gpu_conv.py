@@ -24,13 +24,18 @@ from statistics import geometric_mean, median
 from typing import Any
 
 import numpy as np
-from _conv_layers import LAYERS, Layer, direct, dlight, im2col
+from _conv_layers import LAYERS, Layer, channels_last, direct, dlight, im2col
 from _table import show
 from gpu_models import pack, unpacked
 
 SEEDS = (11, 12, 13)
 INSIDE = 21
 """Runs in one graph, a multiple of the input sets."""
+
+
+def arrays(layer: Layer, batch: int, seed: int, dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    """NCHW images and filters; tf32 is how float32 is multiplied."""
+    return layer.arrays(batch, seed, "float32" if dtype == "tf32" else dtype)
 
 
 def label(layer: Layer, batch: int, dtype: str) -> str:
@@ -44,19 +49,25 @@ def build(options: Any) -> None:
     from glenside.hw_targets import find_target
     from glenside.hw_targets.codegen.tuning import chooser, key_of
 
-    target: Any = find_target(options.target)
+    target: Any
     options.folder.mkdir(parents=True, exist_ok=True)
     if (options.folder / "packed.tar.xz").exists():
         raise SystemExit(f"{options.folder} is packed already: choose another folder")
-    choose = chooser(target.limits)
     for layer in LAYERS:
         if options.layers and layer.name not in options.layers:
             continue
         for batch in options.batches:
             for dtype in options.dtypes:
                 name = label(layer, batch, dtype)
-                _, filters = layer.arrays(batch, 0, dtype)
-                term = direct(layer, batch, dtype)
+                target = find_target(options.target + (":tf32" if dtype == "tf32" else ""))
+                choose = chooser(target.limits)
+                _, filters = arrays(layer, batch, 0, dtype)
+                if dtype in ("float16", "tf32") and layer.groups == 1 and target.dialect == "cuda":
+                    # As matrix units are fed: channels innermost, which cuDNN may have as well.
+                    filters = np.ascontiguousarray(filters.transpose(0, 2, 3, 1))
+                    term = channels_last(layer, batch, str(filters.dtype))
+                else:
+                    term = direct(layer, batch, dtype)
                 space = _candidates(target, term, filters, options, name)
                 _program(target, [term], {"w": filters}, options.folder / f"{name}-predicted")
                 if choose(space, target.limits) is not None:
@@ -181,8 +192,8 @@ def measure(options: Any) -> None:
                 row[f"dlight {rule} us"] = found["seconds"] * 1e6
         if (folder / f"{name}-gemm").is_dir():
             row |= _im2col(folder, layer, batch, dtype, name, options.repeat)
-        peaks = limits.tensor_peak if dtype == "float16" else limits.peak
-        itemsize = np.dtype(dtype).itemsize
+        peaks = limits.tensor_peak if dtype in ("float16", "tf32") else limits.peak
+        itemsize = np.dtype("float32" if dtype == "tf32" else dtype).itemsize
         floor = max(
             layer.operations(batch) / peaks[dtype],
             layer.bytes(batch, itemsize) / limits.bandwidth,
@@ -236,17 +247,30 @@ def _ours(
         program: Any = load(folder / f"{name}-{kind}")
         worst = 0.0
         for seed in SEEDS[:1]:
-            images, filters = layer.arrays(batch, seed, dtype)
-            (got,) = program.run({"x": images})
+            images, filters = arrays(layer, batch, seed, dtype)
+            (got,) = program.run({"x": _laid_out(program, images)})
             right = reference(layer, images, filters)
+            if _is_last(program, images):
+                right = right.transpose(0, 2, 3, 1)
             difference = np.linalg.norm((got - right).ravel())
             error = float(difference / np.linalg.norm(right.ravel()))
             worst = max(worst, error if np.isfinite(error) else np.inf)
-        sets = [{"x": layer.arrays(batch, seed, dtype)[0]} for seed in SEEDS]
+        sets = [{"x": _laid_out(program, arrays(layer, batch, seed, dtype)[0])} for seed in SEEDS]
         row[f"{kind} us"] = median(program.run_seconds(sets, repeat, INSIDE)) * 1e6
         row[f"{kind} error"] = worst
         row["extra MB"] = _extra(program)
     return row
+
+
+def _is_last(program: Any, images: np.ndarray) -> bool:
+    """Whether a program takes NHWC images (of so many channels that it shows)."""
+    outer, item, _ = program.plan.input_types["x"]
+    return (*outer, *item) != images.shape
+
+
+def _laid_out(program: Any, images: np.ndarray) -> np.ndarray:
+    last = _is_last(program, images)
+    return np.ascontiguousarray(images.transpose(0, 2, 3, 1)) if last else images
 
 
 def _extra(program: Any) -> float:
@@ -264,7 +288,7 @@ def _im2col(
 
     first: Any = load(folder / f"{name}-matrix")
     second: Any = load(folder / f"{name}-gemm")
-    images, filters = layer.arrays(batch, SEEDS[0], dtype)
+    images, filters = arrays(layer, batch, SEEDS[0], dtype)
     (matrix,) = first.run({"x": images})
     (product,) = second.run({"m": matrix})
     right = reference(layer, images, filters)
@@ -314,13 +338,13 @@ def cudnn(layer: Layer, batch: int, dtype: str, repeat: int) -> tuple[float, str
     import torch
 
     torch.backends.cudnn.benchmark = True
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = dtype == "tf32"
     found = []
     forms = {"NCHW": torch.contiguous_format, "NHWC": torch.channels_last}
     for layout, form in forms.items():
         sets = []
         for seed in SEEDS:
-            pair = layer.arrays(batch, seed, dtype)
+            pair = arrays(layer, batch, seed, dtype)
             sets.append([torch.from_numpy(a).cuda().to(memory_format=form) for a in pair])
 
         def convolve(x: Any, w: Any) -> Any:
@@ -354,16 +378,19 @@ def record(options: Any) -> None:
     from glenside.hw_targets.codegen import tuning
 
     measured = json.loads(options.results.read_text())
-    entries = {
-        tuning.key_of(each["space"]): tuning.Tuned(
-            each["space"], each["mapping"], each["seconds"], len(each["times"])
-        )
-        for each in measured["best"].values()
-    }
     path = options.file or tuning.SHIPPED / "h200.json"
-    tuning.record(path, measured["limits"], entries)
+    for suffix in ("", ":tf32"):
+        entries = {
+            tuning.key_of(each["space"]): tuning.Tuned(
+                each["space"], each["mapping"], each["seconds"], len(each["times"])
+            )
+            for name, each in measured["best"].items()
+            if name.endswith("-tf32") == bool(suffix)
+        }
+        if entries:
+            tuning.record(path, measured["limits"] + suffix, entries)
+            print(f"{len(entries)} mappings of {measured['limits']}{suffix} to {path}")
     path.with_name(path.name + ".lock").unlink(missing_ok=True)
-    print(f"{len(entries)} mappings of {measured['limits']} to {path}")
 
 
 def main() -> None:

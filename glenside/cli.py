@@ -6,8 +6,7 @@ import importlib
 import json
 import sys
 import time
-import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -20,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 import glenside
+from glenside.array_files import read_array, read_npz, write_npz
 from glenside.errors import GlensideError, InputError
 from glenside.explore_hardware import AREAS, SOLVER_LIMIT
 from glenside.hardware_front import check_plot_path
@@ -95,6 +95,10 @@ def optimize(
         typer.Option(metavar="DIR", help="Write the program as C source to this directory."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    precision: Annotated[
+        str | None,
+        typer.Option(metavar="DTYPE", help="float16: compute float32 values in half precision."),
+    ] = None,
     node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
     iter_limit: Annotated[int, typer.Option(min=0, help="Most iterations.")] = ITER_LIMIT,
     time_limit: Annotated[
@@ -139,13 +143,14 @@ def optimize(
             model,
             target or DEFAULT_TARGET,
             shapes=_shapes(shape),
-            params=_read_npz(params) if params else None,
+            params=read_npz(params) if params else None,
+            precision=precision,
             node_limit=node_limit,
             iter_limit=iter_limit,
             time_limit=time_limit,
             cost_model=cost_model,
             extractor=extractor,
-            quantize=Quantization(_read_npz(quantize), percentile) if quantize else None,
+            quantize=Quantization(read_npz(quantize), percentile) if quantize else None,
             ilp_limit=ilp_limit,
             check=check,
             egraph=egraph,
@@ -210,7 +215,7 @@ def run(
         seconds.append(time.perf_counter() - start)
     named = dict(zip(loaded.output_names, results, strict=True))
     if output is not None:
-        _write_npz(output, named)
+        write_npz(output, named)
     if as_json:
         shown = {name: _summary(array) for name, array in named.items()}
         print(json.dumps({"seconds": min(seconds), "outputs": shown}, indent=2))
@@ -264,7 +269,7 @@ def explore_hardware(
             _areas(areas),
             candidate,
             shapes=_shapes(shape),
-            params=_read_npz(params) if params else None,
+            params=read_npz(params) if params else None,
             node_limit=node_limit,
             iter_limit=iter_limit,
             solver_limit=solver_limit,
@@ -358,7 +363,7 @@ def explore(
         model,
         target or DEFAULT_TARGET,
         shapes=_shapes(shape),
-        params=_read_npz(params) if params else None,
+        params=read_npz(params) if params else None,
         cost_models=None if cost_model is None else [cost_model],
         node_limit=node_limit,
         iter_limit=iter_limit,
@@ -417,7 +422,7 @@ def tune(
             model,
             target,
             shapes=_shapes(shape),
-            params=_read_npz(params) if params else None,
+            params=read_npz(params) if params else None,
             candidates=candidates,
             time_limit=time_limit,
             file=file,
@@ -510,7 +515,7 @@ def _program(
             program,
             target or DEFAULT_TARGET,
             shapes=_shapes(shape),
-            params=_read_npz(params) if params else None,
+            params=read_npz(params) if params else None,
             check=False,
             progress=listener,
         )
@@ -620,70 +625,16 @@ def _inputs(program: Program, options: list[str], seed: int) -> dict[str, Array]
         if path.suffix == ".npz":
             if name:
                 raise InputError(f"--input {option}: an .npz names its arrays; give {file} alone")
-            given |= _read_npz(path)
+            given |= read_npz(path)
             continue
         if not name:
             free = [each for each in program.inputs if each not in given]
             if len(free) != 1:
                 raise InputError(f"--input {option}: say for which input, as NAME={file}")
             name = free[0]
-        given[name] = _read_array(path)
+        given[name] = read_array(path)
     missing: dict[str, AccessType] = {n: t for n, t in program.inputs.items() if n not in given}
     return given | random_inputs(missing, seed)
-
-
-def _read_array(path: Path) -> Array:
-    array: Array | dict[str, Array]
-    if path.suffix == ".pb":
-        array = _read(path, "holds no ONNX tensor", _read_tensor)
-    else:
-        array = _read(path, "holds no array (.npy, .npz or .pb)", _load_numpy)
-    if not isinstance(array, np.ndarray):
-        raise InputError(f"{path} holds several arrays: call it .npz")
-    return array
-
-
-def _read_npz(path: Path) -> dict[str, Array]:
-    arrays = _read(path, "is not an .npz archive of arrays", _load_numpy)
-    if not isinstance(arrays, dict):
-        raise InputError(f"{path} holds one array without a name; an .npz of arrays is needed")
-    return arrays
-
-
-def _read[T](path: Path, otherwise: str, reader: Callable[[Path], T]) -> T:
-    try:
-        return reader(path)
-    except OSError as problem:
-        if problem.strerror:
-            raise InputError(f"cannot read {path}: {problem.strerror}") from problem
-        raise InputError(f"{path} {otherwise}") from problem
-    except Exception as problem:  # Readers raise whatever their parsers raise.
-        raise InputError(f"{path} {otherwise}") from problem
-
-
-def _read_tensor(path: Path) -> Array:
-    import onnx
-
-    return np.asarray(onnx.numpy_helper.to_array(onnx.load_tensor(str(path))))
-
-
-def _load_numpy(path: Path) -> Array | dict[str, Array]:
-    loaded = np.load(path, allow_pickle=False)
-    if isinstance(loaded, np.ndarray):
-        return loaded
-    with loaded as archive:
-        return {name: archive[name] for name in archive.files}
-
-
-def _write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
-    """As ``np.savez`` does, which cannot take every name."""
-    try:
-        with zipfile.ZipFile(path, "w") as archive:
-            for name, array in arrays.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, array, allow_pickle=False)
-    except OSError as problem:
-        raise InputError(f"cannot write {path}: {problem.strerror}") from problem
 
 
 def _summary(array: Array) -> dict[str, Any]:

@@ -80,3 +80,8 @@ class CheckFailed(GlensideError):
 
 class NotOptimised(UserWarning):
     """Optimisation failed for a reason of ours: the program runs, but as it was imported."""
+
+
+class NotExplained(UserWarning):
+    """Explaining failed for a reason of ours: the program is what it would be, the report lacks
+    what exact matching finds and why layers stayed on the host."""

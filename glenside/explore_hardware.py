@@ -17,8 +17,8 @@ from glenside.hw_targets.offload import JOINED, OffloadTarget, joined
 from glenside.hw_targets.systolic_array import NAME as SYSTOLIC_ARRAY
 from glenside.hw_targets.target import Progress, find_target
 from glenside.hw_targets.timing import Cycles, area_of
+from glenside.language import CALLS
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
-from glenside.report import CALLS
 
 if TYPE_CHECKING:
     from glenside.extraction.problem import Member

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from glenside.errors import GlensideError, NotOptimised
+from glenside.errors import GlensideError
 from glenside.extraction import Extraction, dag_cost
 from glenside.language import Term, topological_order
 from glenside.rewrites.frozen import ENode, FrozenEGraph
@@ -30,11 +30,13 @@ LOGGER = logging.getLogger(__name__)
 class Failure:
     """Whether a stage failed, and how; ``reason`` is None while none did.
 
+    :param instead: what is done then, for the ``warning``.
     :param own_costs: whether the cost model is the user's own, who wants to see what it raises.
     """
 
-    def __init__(self, own_costs: bool = False) -> None:
+    def __init__(self, instead: str, warning: type[Warning], own_costs: bool = False) -> None:
         self.reason: str | None = None
+        self._instead, self._warning = instead, warning
         self._own_costs = own_costs
 
     @contextlib.contextmanager
@@ -48,18 +50,15 @@ class Failure:
             yield
         except BaseException as problem:
             theirs = any(problem is each for each in raised_by_user) or (
-                self._own_costs and stage == "extract"
+                self._own_costs and stage in ("extract", "explain")
             )
             if theirs or not _is_unexpected(problem):
                 raise
             told = " ".join(f"{type(problem).__name__}: {problem}".split())
             self.reason = f"{told} (in the stage {stage})"
             LOGGER.debug("optimisation failed", exc_info=True)
-            warnings.warn(
-                f"optimisation failed, the program is compiled as it was imported: {self.reason}",
-                NotOptimised,
-                stacklevel=4,
-            )
+            message = f"optimisation failed, {self._instead}: {self.reason}"
+            warnings.warn(message, self._warning, stacklevel=4)
 
 
 def _is_unexpected(problem: BaseException) -> bool:

@@ -12,13 +12,14 @@ import numpy as np
 
 from glenside import check as checking
 from glenside import quantization
-from glenside.errors import InputError
+from glenside.errors import InputError, NotExplained, NotOptimised
 from glenside.frontends import load_model
 from glenside.hw_targets.offload import float_products
 from glenside.hw_targets.target import Progress, Target, find_target
 from glenside.interrupt import between_steps
 from glenside.language import Model, topological_order
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
+from glenside.precision import in_precision
 from glenside.program import Program
 from glenside.report import (
     Report,
@@ -42,6 +43,7 @@ def optimize(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     params: Mapping[str, Array] | None = None,
+    precision: str | None = None,
     node_limit: int = NODE_LIMIT,
     iter_limit: int = ITER_LIMIT,
     time_limit: float | None = None,
@@ -60,6 +62,8 @@ def optimize(
     :param target: name of a target, such as ``"cpu"`` or ``"systolic-array:16x16"``.
     :param shapes: shapes of inputs with dynamic dimensions, by name.
     :param params: arrays of parameters the model names but does not hold.
+    :param precision: ``"float16"`` computes what the model has in float32 in half precision, sums
+        in float32; inputs and outputs keep their dtypes. By default nothing is changed.
     :param node_limit: exploration stops when the e-graph has more e-nodes.
     :param iter_limit: exploration stops after so many iterations.
     :param time_limit: exploration stops after so many seconds; None, the default, never, so that
@@ -79,9 +83,10 @@ def optimize(
     :param progress: called with (stage, steps done, steps in all).
     :raises GlensideError: the model, target or an option cannot be used, or the check fails. An
         unexpected error while rewriting only warns (:class:`~glenside.errors.NotOptimised`): the
-        program is then the one imported, and the report says so.
+        program is then the one imported, and the report says so. One while explaining does as well
+        (:class:`~glenside.errors.NotExplained`).
     """
-    from glenside.explain.accounting import account
+    from glenside.explain.accounting import UNACCOUNTED, account
     from glenside.exporters.egraph import save_egraph
     from glenside.extraction import ILP_LIMIT, extract, find_cost_model
     from glenside.fallback import Failure, as_imported, unexplored
@@ -93,10 +98,16 @@ def optimize(
     costs = chosen.cost_model() if cost_model is None else find_cost_model(cost_model)
     explored_with = chosen.rules() if rules is None else [as_ruleset(each) for each in rules]
     clock = _Clock(progress)
-    failure = Failure(own_costs=not isinstance(cost_model, str | None))
+    own_costs = not isinstance(cost_model, str | None)
+    failure = Failure("the program is compiled as it was imported", NotOptimised, own_costs)
+    untold = Failure("nothing is told of where calls came from", NotExplained, own_costs)
 
+    if precision is not None and quantize is not None:
+        raise InputError("precision and quantize both say what to compute in: give one of them")
     with clock.stage("import") as step:
         imported = load_model(model, shapes=shapes, params=params, progress=step)
+        if precision is not None:
+            imported = in_precision(imported, precision)
     error = None
     if quantize is not None:
         with clock.stage("quantise") as step:
@@ -126,8 +137,10 @@ def optimize(
         )
     if failure.reason is not None:
         extracted = as_imported(imported.roots, costs)
-    with clock.stage("explain"):
-        accounted = account(imported, chosen, explored_with, explored, extracted, costs)
+    accounted = UNACCOUNTED
+    with untold.caught("explain", clock.raised), clock.stage("explain"):
+        if failure.reason is None:
+            accounted = account(imported, chosen, explored_with, explored, extracted, costs)
     with clock.stage("compile"), between_steps() as interrupted:
 
         def compiling(what: str, done: int, total: int) -> None:
@@ -159,6 +172,7 @@ def optimize(
         rules=tuple(RuleUse(name, count) for name, count in explored.rules.items()),
         units=count_units(used),
         cost_parts=tuple(getattr(costs, "components", ())),
+        precision=precision,
         exact=accounted.exact,
         left=accounted.left,
         untried=explored.untried,

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from glenside.errors import GlensideError, InputError, TargetError
+from glenside.errors import GlensideError, InputError, ShapeError, TargetError, TextError
 from glenside.explain.records import Explanation
 from glenside.hw_targets.target import Executable, Runnable
 from glenside.language import AccessType, Term, parse_all, to_text
@@ -112,9 +112,16 @@ class Program:
 
     @property
     def terms(self) -> tuple[Term, ...]:
-        """The extracted program: one term for each output."""
+        """The extracted program: one term for each output.
+
+        :raises GlensideError: the program was loaded from files that are damaged.
+        """
         if self._terms is None:
-            self._terms = tuple(parse_all(self.text))
+            try:
+                self._terms = tuple(parse_all(self.text))
+            except (TextError, ShapeError) as problem:
+                assert self._saved is not None
+                raise _damaged(self._saved / _TEXT, problem) from problem
         return self._terms
 
     @property
@@ -133,32 +140,38 @@ class Program:
     def tir(self) -> Any:
         """The TVM IRModule of its kernels (needs TVM's compiler library).
 
-        :raises GlensideError: the program was loaded from files that are gone by now.
+        :raises GlensideError: the program was loaded from files that are gone or damaged by now.
         """
         if self._saved is not None:
             import tvm
 
-            return tvm.ir.load_json(self._read_saved(_TIR))
+            return self._read_saved(_TIR, tvm.ir.load_json)
         return self._compiled.module
 
     @property
     def source(self) -> str:
         """The generated code of its kernels.
 
-        :raises GlensideError: the program was loaded from files that are gone by now.
+        :raises GlensideError: the program was loaded from files that are gone or damaged by now.
         """
         if self._saved is not None:
-            return self._read_saved(_SOURCE)
+            return self._read_saved(_SOURCE, str)
         return self._compiled.source
 
-    def _read_saved(self, name: str) -> str:
+    def _read_saved[T](self, name: str, parse: Callable[[str], T]) -> T:
         assert self._saved is not None
         try:
-            return _read(self._saved / name)
+            text = _read(self._saved / name)
         except OSError as problem:
             raise GlensideError(
                 f"{self.name} was loaded from {self._saved}: {name}: {problem.strerror}"
             ) from problem
+        except ValueError as problem:
+            raise _damaged(self._saved / name, problem) from problem
+        try:
+            return parse(text)
+        except Exception as problem:  # Damaged text leads to any kind.
+            raise _damaged(self._saved / name, problem) from problem
 
     def explain(self, node: str | None = None) -> Explanation:
         """From which layers of the user's model the accelerator calls came and which rules led
@@ -168,13 +181,19 @@ class Program:
 
         :param node: only what concerns this value of the model.
         :raises InputError: the model computes no value of that name.
-        :raises GlensideError: the program was loaded from files that hold no explanation, or that
-            are gone by now.
+        :raises GlensideError: optimisation failed, so that the program is the one imported; or the
+            program was loaded from files that hold no explanation, or that are gone or damaged.
         """
         if self._explanation is None:
+            if self.report.failure is not None:
+                raise GlensideError(
+                    f"{self.name} is the model as it was imported, since optimisation failed: "
+                    f"{self.report.failure}"
+                )
             if self._saved is not None:
-                data = json.loads(self._read_saved(_EXPLANATION))
-                self._explanation = Explanation.from_json(data)
+                self._explanation = self._read_saved(
+                    _EXPLANATION, lambda text: Explanation.from_json(json.loads(text))
+                )
             elif self._explain is not None:
                 self._explanation = self._explain()
             else:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from glenside.array_files import read_npz
 from glenside.errors import InputError
 from glenside.language import (
     AccessType,
@@ -65,8 +66,9 @@ class Quantization:
     percentile: float = 100.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.percentile <= 100:
-            raise InputError(f"percentile must be above 0 and at most 100, got {self.percentile}")
+        given: Any = self.percentile
+        if not isinstance(given, int | float | np.number) or not 0 < given <= 100:
+            raise InputError(f"percentile must be a number above 0 and at most 100, got {given!r}")
 
     def inputs(self, wanted: Mapping[str, AccessType]) -> list[dict[str, Array]]:
         """The samples, each an array for every input of a model.
@@ -105,16 +107,12 @@ class QuantizationError:
 def as_quantization(given: object) -> Quantization:
     """From a :class:`Quantization`, samples, or the path of an ``.npz`` with arrays by input name.
 
-    :raises InputError: it is none of these.
+    :raises InputError: it is none of these, or the file cannot be read.
     """
     if isinstance(given, Quantization):
         return given
     if isinstance(given, str | Path):
-        try:
-            with np.load(given, allow_pickle=False) as file:
-                return Quantization({name: file[name] for name in file.files})
-        except (OSError, ValueError, AttributeError, EOFError) as problem:
-            raise InputError(f"{given} is not an .npz of samples: {problem}") from problem
+        return Quantization(read_npz(Path(given)))
     if isinstance(given, Mapping) or (
         isinstance(given, Sequence) and all(isinstance(each, Mapping) for each in given)
     ):

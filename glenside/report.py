@@ -14,11 +14,8 @@ from glenside.explain.records import SHOWN, Left
 from glenside.hw_targets.expansion import tile_calls
 from glenside.hw_targets.offload import accelerator_of, target_of
 from glenside.hw_targets.timing import term_cycles
-from glenside.language import Term
+from glenside.language import CALLS, Term
 from glenside.quantization import QuantizationError
-
-CALLS = ("call", "blocked")
-"""Operators that invoke a unit."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +105,8 @@ class Report:
     """Rules that never had a turn, since a limit stopped exploration first."""
     failure: str | None = None
     """What went wrong in exploration or extraction, so that the program is the one imported."""
+    precision: str | None = None
+    """The dtype that the model's float32 values were changed to, where that was asked for."""
 
     def checked(self, max_rel_error: float) -> Report:
         """The same report with the outcome of the check."""
@@ -140,6 +139,7 @@ class Report:
             "cost": {"before": _plain(self.cost_before), "after": _plain(self.cost_after)},
             "max_rel_error": self.max_rel_error,
             "unchecked": self.unchecked,
+            "precision": self.precision,
             "cost_model": self.cost_model,
             "cost_parts": list(self.cost_parts),
             "extractor": self.extractor,
@@ -206,6 +206,8 @@ class Report:
 
     def _rows(self) -> Iterable[tuple[str, str]]:
         yield "operators", str(self.operators)
+        if self.precision:
+            yield "precision", f"{self.precision} in place of float32, which sums are kept in"
         yield "offloads", self._offloads()
         if self.units:
             yield "units", ", ".join(map(_use, self.units))

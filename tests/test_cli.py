@@ -15,8 +15,10 @@ import pytest
 from onnx import helper
 from rich.console import Console
 
-from glenside import cli
+from glenside import cli, optimize
 from glenside.extraction import COST_MODELS, MaximiseOffload
+from glenside.hw_targets.offload import accelerator_of, target_of
+from glenside.rewrites.declared import DECLARED
 from tests.models import LIGHT, onnxruntime_answers, small_network
 
 ROOT = Path(__file__).parents[1]
@@ -305,6 +307,28 @@ def test_help_says_what_is_accepted():
 def blocks(language, holding):
     found = re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
     return next(block for block in found if holding in block)
+
+
+def rows(header):
+    """The cells of a table of the README."""
+    table = README.partition(f"| {header} |\n")[2].partition("\n\n")[0]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines()[1:]]
+
+
+def test_the_readme_tells_every_key_of_a_report_and_the_area_of_every_unit(model):
+    keys = [key for names, _ in rows("key | meaning") for key in re.findall(r"`(\w+)`", names)]
+    report = optimize(model, check=False).report.to_json()
+    assert sorted(keys) == sorted(report)
+    areas = {
+        (re.findall(r"`([\w-]+)", unit)[0], area)
+        for unit, _, area in rows("unit | cycles of a call | area")
+    }
+    shipped = {
+        (target_of(name), f"{accelerator_of(name).area:g}")
+        for name in DECLARED
+        if not name.startswith(("test", "my"))
+    }
+    assert shipped == areas - {("systolic-array", "R C")}
 
 
 def test_the_examples_of_the_readme_work(tmp_path):

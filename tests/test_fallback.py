@@ -8,7 +8,7 @@ import pytest
 
 import glenside
 from glenside import fallback
-from glenside.errors import ExtractionError, NotOptimised
+from glenside.errors import ExtractionError, GlensideError, NotExplained, NotOptimised
 from glenside.extraction import MaximiseOffload, bottom_up, find_cost_model
 from glenside.language import builders as b
 from glenside.report import Report
@@ -35,7 +35,7 @@ def breaks(monkeypatch, stage, problem):
 
 @pytest.mark.parametrize("problem", [KeyError("x"), RecursionError("deep\n"), PanicException("oh")])
 @pytest.mark.parametrize("stage", ["saturate", "extract"])
-def test_an_unexpected_error_gives_the_unoptimised_program(monkeypatch, stage, problem):
+def test_an_unexpected_error_gives_the_unoptimised_program(monkeypatch, stage, problem, tmp_path):
     breaks(monkeypatch, stage, problem)
     said = rf"compiled as it was imported: {type(problem).__name__}: .*\(in the stage {stage}\)$"
     with pytest.warns(NotOptimised, match=said) as warned:
@@ -49,8 +49,30 @@ def test_an_unexpected_error_gives_the_unoptimised_program(monkeypatch, stage, p
     assert report.stop_reason in [*StopReason]
     assert report.failure.startswith(type(problem).__name__) and "not optimised" in str(report)
     assert Report.from_json(json.loads(json.dumps(report.to_json()))) == report
+    assert report.exact is None and report.left == ()
+    program.save(tmp_path)
+    for each in (program, glenside.load(tmp_path)):
+        with pytest.raises(GlensideError, match=f"since optimisation failed: .*stage {stage}"):
+            each.explain()
     if stage == "saturate":
         assert (report.stop_reason, report.iterations) == ("iter_limit", 0)
+
+
+def test_an_unexpected_error_while_explaining_leaves_the_program_as_it_is(monkeypatch, tmp_path):
+    def fail(*args):
+        raise KeyError("x")
+
+    right = glenside.optimize(small_network(), TARGET)
+    monkeypatch.setattr("glenside.explain.accounting.exact_offloads", fail)
+    with pytest.warns(NotExplained, match=r"came from: KeyError: 'x' \(in the stage explain\)"):
+        program = glenside.optimize(small_network(), TARGET)
+    assert program.text == right.text
+    assert program.report.offloads == right.report.offloads != {}
+    assert program.report.failure is None and program.report.exact is None
+    with pytest.raises(GlensideError, match="nothing is known"):
+        program.explain()
+    program.save(tmp_path)
+    assert glenside.load(tmp_path).text == right.text
 
 
 @pytest.mark.parametrize(
@@ -63,7 +85,7 @@ def test_what_is_meant_for_the_user_is_raised(monkeypatch, stage, problem):
         glenside.optimize(small_network(), TARGET)
 
 
-@pytest.mark.parametrize("stage", ["import", "saturate", "extract", "compile"])
+@pytest.mark.parametrize("stage", ["import", "saturate", "extract", "explain", "compile"])
 def test_what_the_listener_raises_is_raised(stage):
     def listen(name, done, total):
         if name == stage:

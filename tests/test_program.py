@@ -162,6 +162,33 @@ def test_damage_is_one_clear_error(name, damages, tmp_path):
     np.testing.assert_array_equal(glenside.load(tmp_path)(A), right)
 
 
+LOOKS = {
+    "explain.json": lambda loaded: loaded.explain(),
+    "tir.json": lambda loaded: loaded.tir,
+    "source.txt": lambda loaded: loaded.source,
+    "program.glenside": lambda loaded: loaded.terms,
+}
+
+
+@pytest.mark.parametrize("name", LOOKS)
+@pytest.mark.parametrize("content", [b"(((", b"{}", b"\xff"])
+def test_damage_to_what_is_only_looked_at_is_one_clear_error(name, content, tmp_path):
+    program, right = _scaled(2)
+    program.save(tmp_path)
+    loaded = glenside.load(tmp_path)
+    (file,) = tmp_path.rglob(name)
+    file.write_bytes(content)
+    if name == "program.glenside":  # It is read when the program is loaded.
+        with pytest.raises(GlensideError, match=r"is damaged: .*: save it anew"):
+            LOOKS[name](glenside.load(tmp_path))
+    elif name == "source.txt" and content != b"\xff":
+        assert loaded.source == content.decode()  # Any text may be source.
+    else:
+        with pytest.raises(GlensideError, match=rf"{name} is damaged: .*: save it anew"):
+            LOOKS[name](loaded)
+    np.testing.assert_array_equal(loaded(A), right)
+
+
 def test_a_manifest_without_one_of_its_keys_is_damaged(tmp_path):
     _scaled(2)[0].save(tmp_path)
     file = tmp_path / "program.json"

@@ -140,14 +140,23 @@ def test_a_float_model_is_told_how_to_be_quantised_and_not_quantised():
         ({"image": IMAGES.astype("float64")}, "got float64"),
         ({"image": np.full(SHAPE, np.nan, "float32")}, "infinite or nan"),
         (3, "quantize takes samples"),
-        ("missing.npz", "missing.npz is not an .npz of samples"),
+        ("missing.npz", "cannot read missing.npz: No such file"),
+        ("x.npy", "x.npy holds one array without a name"),
+        ("zip.npz", "zip.npz is not an .npz archive"),
     ],
 )
-def test_samples_that_do_not_fit_are_refused(given, says):
+def test_samples_that_do_not_fit_are_refused(given, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", IMAGES)
+    (tmp_path / "zip.npz").write_bytes(b"PK\x03\x04" + bytes(50))
     with pytest.raises(InputError, match=says):
         quantize(load_model(small_network()), as_quantization(given))
-    with pytest.raises(InputError, match="percentile"):
-        Quantization({"image": IMAGES}, 0)
+
+
+@pytest.mark.parametrize("percentile", [0, -1, 100.1, float("nan"), "99", None])
+def test_a_percentile_is_a_number_up_to_100(percentile):
+    with pytest.raises(InputError, match="percentile must be a number above 0"):
+        Quantization({"image": IMAGES}, percentile)
 
 
 def test_a_report_is_read_back_with_what_quantising_cost():

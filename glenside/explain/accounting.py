@@ -22,7 +22,11 @@ class Account:
 
     exact: dict[str, int] | None
     left: tuple[Left, ...]
-    explain: Callable[[], Explanation]
+    explain: Callable[[], Explanation] | None
+
+
+UNACCOUNTED = Account(None, (), None)
+"""Of a program that was not rewritten, or where accounting failed."""
 
 
 def account(

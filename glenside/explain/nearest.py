@@ -17,7 +17,7 @@ from glenside.hw_targets.declare.forms import Form
 from glenside.hw_targets.declare.sizes import Condition, Size
 from glenside.hw_targets.declare.template import Node, Operand, OperandType, Template, parse
 from glenside.language.functions import FUNCTIONS
-from glenside.language.operators import Kind
+from glenside.language.operators import CALLS, Kind
 from glenside.language.shape import AccessType
 from glenside.language.units import find_unit
 from glenside.rewrites import ENode, FrozenEGraph
@@ -252,7 +252,7 @@ class Nearest:
         there = dict.fromkeys(
             node.values[0] if node.op == "compute" else node.op.replace("_", "-")
             for node in self.egraph.classes[at]
-            if node.op not in ("call", "blocked", "flatten", "reshape")
+            if node.op not in CALLS | {"flatten", "reshape"}
         )
         wanted = template["function"] if template.op == "compute" else template.operator.spelling
         has = "/".join(there) or "reshape"

@@ -11,10 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from glenside.explain.records import CallOrigin, RuleStep
 from glenside.explain.regions import Regions
-from glenside.language import Term, builders, map_terms, rebuild, topological_order, units
+from glenside.language import CALLS, Term, builders, map_terms, rebuild, topological_order, units
 from glenside.rewrites import PRESENT, Applied, RuleSet, Watched, first_seen
-
-CALLS = frozenset({"call", "blocked"})
 
 SLACK = 2
 """How many times larger than the e-graph in the end the repetition may become."""
@@ -151,10 +149,7 @@ class _Nodes:
 
 def _leaves(terms: Sequence[Term], first: int = 0) -> list[Term]:
     """A leaf of the type of each term."""
-    return [
-        builders.access(builders.tensor(f"?{first + i}", t.shape, t.dtype), t.type.split)
-        for i, t in enumerate(terms)
-    ]
+    return [builders.leaf(f"?{first + i}", t.type) for i, t in enumerate(terms)]
 
 
 def _merging(leaves: Collection[Term]) -> Callable[[Term, tuple[Term, ...]], Term]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from glenside.language import Term, topological_order
+from glenside.language import CALLS, Term, topological_order
 
-COMPUTING = frozenset({"compute", "cast", "where", "host_op", "call", "blocked"})
+COMPUTING = frozenset({"compute", "cast", "where", "host_op", *CALLS})
 """Operators that are not mere data movement."""
 
 

@@ -14,7 +14,7 @@ from glenside.errors import InputError
 from glenside.explore.layout import MARGIN, layered
 from glenside.explore.svg import Svg, bars
 from glenside.language import Term, topological_order
-from glenside.language.operators import OPERATORS, TRANSFORMERS
+from glenside.language.operators import CALLS, OPERATORS, TRANSFORMERS
 
 MOST = 400
 """Boxes of one drawing."""
@@ -105,7 +105,7 @@ def _joined(title: str) -> str:
 def _title(term: Term) -> str:
     if term.op == "compute":
         return str(term["function"])
-    if term.op in ("call", "blocked"):
+    if term.op in CALLS:
         return str(term["unit"])
     if term.op == "host_op":
         return str(term["operator"])
@@ -115,7 +115,7 @@ def _title(term: Term) -> str:
 
 
 def _kind(term: Term) -> str:
-    if term.op in ("call", "blocked"):
+    if term.op in CALLS:
         return "call"
     if term.op == "host_op":
         return "host"

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol
 
 from glenside.errors import ExtractionError
 from glenside.language.functions import FUNCTIONS
-from glenside.language.operators import TRANSFORMERS
+from glenside.language.operators import CALLS, TRANSFORMERS
 from glenside.language.shape import AccessType
 from glenside.language.term import Term, topological_order
 
@@ -85,7 +85,7 @@ def moved_bytes(op: str, result: AccessType, operands: Sequence[AccessType]) -> 
     What only renumbers axes moves nothing. A transformer that a kernel will read through (a view)
     counts as if it were built: this orders programs, it does not predict traffic.
     """
-    if op in ("call", "blocked"):
+    if op in CALLS:
         return result.nbytes + sum(operand.nbytes for operand in operands)
     return result.nbytes if op in TRANSFORMERS and op not in _UNMOVED else 0
 
@@ -115,7 +115,7 @@ class MaximiseOffload:
         operands: Sequence[AccessType],
     ) -> Cost | None:
         """The price of one node; None for a unit that the target lacks."""
-        called = op in ("call", "blocked")
+        called = op in CALLS
         if called and self.units is not None and attributes["unit"] not in self.units:
             return None
         return (
@@ -157,7 +157,7 @@ class FewestCycles(MaximiseOffload):
         price = super().node_cost(op, attributes, result, operands)
         if price is None:
             return None
-        called = op in ("call", "blocked")
+        called = op in CALLS
         cycles = self.cycles(op, attributes, operands) if called else None
         return (*price[:2], cycles or 0.0, *price[2:])
 
@@ -197,7 +197,7 @@ class Roofline:
         operands: Sequence[AccessType],
     ) -> Cost | None:
         """The price of one node; None for calls of accelerators."""
-        if op in ("call", "blocked"):
+        if op in CALLS:
             return None
         seconds = 0.0
         if op in ("compute", "cast", "where", "host_op"):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from glenside.errors import ExtractionError, UnsoundRewrite
 from glenside.extraction.cost import Cost, CostModel
+from glenside.language.operators import CALLS
 from glenside.language.term import Term
 from glenside.rewrites.frozen import ENode, FrozenEGraph
 
@@ -171,7 +172,7 @@ def _reason(problem: Problem, at: int, forbidden: Sequence[ENode]) -> str:
     rest = ", and no other member has operands of finite cost" if cyclic else ""
     if not forbidden:
         return "its members only lead back to one another" if cyclic else "it is empty"
-    if all(node.op in ("call", "blocked") for node in forbidden):
+    if all(node.op in CALLS for node in forbidden):
         units = _listed(dict.fromkeys(str(node.attributes()["unit"]) for node in forbidden))
         which = "some" if cyclic else "all"
         return (

@@ -19,6 +19,7 @@ once, with the reason.
 from __future__ import annotations
 
 import functools
+import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,7 @@ import numpy as np
 
 from glenside.errors import GlensideError, ShapeError, TargetError
 from glenside.hw_targets.declare import samples, template
+from glenside.hw_targets.declare.fields import check_fields, is_number
 from glenside.hw_targets.declare.forms import Form, forms
 from glenside.hw_targets.declare.sizes import Condition, Size
 from glenside.hw_targets.declare.template import OperandType, Template
@@ -101,11 +103,12 @@ class Accelerator:
     summary: str = ""
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[A-Za-z][\w.-]*", self.name):
-            raise TargetError(f"{self.name!r} is no name: letters, digits, '-', '_' and '.'")
-        if not self.target:
-            object.__setattr__(self, "target", self.name)
         try:
+            check_fields(self)
+            if not re.fullmatch(r"[A-Za-z][\w.-]*", self.name):
+                raise TargetError("that is no name: letters, digits, '-', '_' and '.'")
+            if not self.target:
+                object.__setattr__(self, "target", self.name)
             checked = _check(self)
         except GlensideError as problem:
             raise TargetError(f"accelerator {self.name}: {problem}") from None
@@ -124,9 +127,9 @@ class Accelerator:
         meaning.__module__ = _declaring_module()
         in_passes = self.simulate is not None
         unit = Unit(self.name, meaning, self._simulate if in_passes else None)
+        add_to_target(self)
         register_unit(unit)
         declare_rule(self.name, self.rule)
-        add_to_target(self)
 
     # --- what follows from it ---------------------------------------------------------------------
 
@@ -170,11 +173,26 @@ class Accelerator:
         )
 
     def cycles_of(self, parameters: Shape, operands: Sequence[AccessType]) -> float | None:
-        """Cycles of one call; None where the declaration does not say."""
+        """Cycles of one call; None where the declaration does not say.
+
+        :raises TargetError: what it says is no number from 0 up, for these sizes.
+        """
         sizes = self.sizes(parameters, operands)
-        if self.cycles is None or callable(self.cycles):
-            return self.cycles(sizes) if self.cycles else None
-        return float(Size.parse(self.cycles).of(sizes))
+        if self.cycles is None:
+            return None
+        shown = ", ".join(f"{name} = {value}" for name, value in sizes.items())
+        says = self.cycles if callable(self.cycles) else Size.parse(self.cycles).of
+        try:
+            value = says(sizes)
+        except Exception as problem:  # What a function of the user's own raises.
+            told = f"{type(problem).__name__}: {problem}"
+            raise TargetError(f"accelerator {self.name}: cycles for {shown}: {told}") from problem
+        if not is_number(value) or not 0 <= value < math.inf:
+            raise TargetError(
+                f"accelerator {self.name}: cycles must be a finite number from 0 up, "
+                f"got {value!r} for {shown}"
+            )
+        return float(value)
 
     @functools.cached_property
     def _rule(self) -> Rule:
@@ -254,14 +272,41 @@ class Accelerator:
             for d, a in zip(checked.operands.values(), arrays, strict=True)
         ]
         sizes = self.sizes(parameters, types)
-        leaves = tuple(_leaf(str(i), each) for i, each in enumerate(types))
+        leaves = tuple(builders.leaf(str(i), each) for i, each in enumerate(types))
         result = self.term(parameters, leaves).type
-        simulate = self.simulate
+        own = checked.tiling.own(sizes)
+        one = result.shape
+        if own != sizes:
+            pairs = zip(types, checked.operands.values(), strict=True)
+            shared = next((t.dtype for t, declared in pairs if declared.dtype is None), "")
+            leaves_of_one = _leaves(checked.operands, own, shared)
+            one = template.build(checked.template, own, leaves_of_one).shape
 
         def once(own: Sizes, parts: list[Array]) -> Array:
-            return np.asarray(simulate(own, *parts), result.dtype)
+            return self._simulate_one(own, parts, one, result.dtype)
 
         return checked.tiling.run(once, sizes, arrays, result.shape)
+
+    def _simulate_one(self, sizes: Sizes, arrays: list[Array], shape: Shape, dtype: str) -> Array:
+        """One pass.
+
+        :raises TargetError: the simulator fails, or gives what the term cannot.
+        """
+        assert self.simulate is not None
+        shown = ", ".join(f"{name} = {value}" for name, value in sizes.items())
+        try:
+            done = np.asarray(self.simulate(sizes, *arrays))
+        except Exception as problem:  # What a function of the user's own raises.
+            told = f"{type(problem).__name__}: {problem}"
+            raise TargetError(
+                f"the simulator of {self.name} fails for {shown}: {told}"
+            ) from problem
+        if done.shape != shape:
+            raise TargetError(
+                f"the simulator of {self.name} gives shape {done.shape} for {shown}; "
+                f"its term has shape {shape}"
+            )
+        return done.astype(dtype, copy=False)
 
     def _refuses(
         self, parameters: Shape, operands: Sequence[AccessType], why: str = ""
@@ -368,12 +413,8 @@ def _known(names: Sequence[str], known: Sequence[str], where: str) -> None:
             raise TargetError(f"{where}: {name} is no size; the sizes are {', '.join(known)}")
 
 
-def _leaf(name: str, of: AccessType) -> Term:
-    return builders.access(builders.tensor(name, of.shape, of.dtype), of.split)
-
-
 def _leaves(operands: Mapping[str, OperandType], sizes: Sizes, dtype: str) -> dict[str, Term]:
-    return {name: _leaf(name, each.of(sizes, dtype)) for name, each in operands.items()}
+    return {name: builders.leaf(name, each.of(sizes, dtype)) for name, each in operands.items()}
 
 
 def _builds(operands: Mapping[str, OperandType], term: Template, sizes: Sizes, dtype: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from glenside.errors import TargetError
@@ -30,16 +31,24 @@ class CudaTarget(GpuTarget):
                 f"{problem}; to compile for a GPU elsewhere, name its architecture, as cuda:sm_90"
             ) from problem
 
+    def admitted(self, limits: DeviceLimits) -> DeviceLimits:
+        """Without nvcc no matrix units: CuPy compiles for what all devices of a generation have."""
+        from glenside.hw_targets.codegen.device.nvcc import find_nvcc
+
+        return limits if find_nvcc() is not None else replace(limits, tensor_peak={})
+
     def builder(self) -> Callable[[str], Code]:
         """nvcc where it is installed; else the source is left to the GPU's machine (NVRTC)."""
         from glenside.hw_targets.codegen.device.device import Code
         from glenside.hw_targets.codegen.device.nvcc import compile_cubin, find_nvcc
 
-        architecture = self.limits.architecture
+        plain = self.limits.architecture
 
         def build(source: str) -> Code:
             if find_nvcc() is None:
                 return Code(source)
+            # What only devices of this very architecture have needs its name with an "a".
+            architecture = f"{plain.removesuffix('a')}a" if "wgmma." in source else plain
             return Code(source, compile_cubin(source, architecture), architecture)
 
         return build
@@ -48,5 +57,5 @@ class CudaTarget(GpuTarget):
 register_target(
     "cuda",
     CudaTarget,
-    "an NVIDIA GPU, through nvcc and CuPy; cuda:sm_90 compiles for an architecture",
+    "an NVIDIA GPU, through nvcc and CuPy; cuda:sm_90 for one elsewhere, cuda:tf32 rounds",
 )

@@ -24,7 +24,7 @@ from glenside.errors import CheckFailed, ShapeError, TargetError
 from glenside.hw_targets.accelerator import Accelerator
 from glenside.hw_targets.declare.tiling import Role
 from glenside.hw_targets.offload import accelerator_of
-from glenside.language import builders, evaluate, find_unit, map_terms, rebuild, units
+from glenside.language import CALLS, builders, evaluate, find_unit, map_terms, rebuild, units
 from glenside.language.shape import FLOATS, AccessType, Shape
 from glenside.language.term import Term, topological_order
 
@@ -64,7 +64,7 @@ def tile_calls(term: Term) -> int:
     """How many invocations on its unit's own size a ``call`` or ``blocked`` term takes."""
     alone = rebuild(term, _leaves([child.type for child in term.children]))
     lowered = topological_order([_in_products(alone, alone.children)])
-    return sum(_count(each) for each in lowered if each.op in ("call", "blocked"))
+    return sum(_count(each) for each in lowered if each.op in CALLS)
 
 
 def _count(term: Term) -> int:
@@ -333,10 +333,7 @@ def _covered(length: int, tile: int) -> int:
 
 def _leaves(types: Sequence[AccessType]) -> list[Term]:
     """Tensors of these types."""
-    return [
-        builders.access(builders.tensor(f"operand{i}", each.shape, each.dtype), each.split)
-        for i, each in enumerate(types)
-    ]
+    return [builders.leaf(f"operand{i}", each) for i, each in enumerate(types)]
 
 
 _TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "float16": 1e-2}

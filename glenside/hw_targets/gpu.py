@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glenside.errors import TargetError
 from glenside.hw_targets.target import Executable, Progress
 from glenside.language import AccessType, Term
 
@@ -25,13 +27,34 @@ class GpuTarget:
     dialect: Dialect
 
     def __init__(self, option: str = "") -> None:
-        """The machine's device, or with ``option`` the profile of that name."""
+        """The machine's device, or with ``option`` the profile of that name; ``tf32``, alone or
+        after the profile and a colon, lets matrix units round what products of float32 multiply.
+
+        :raises TargetError: there is no such profile, or the device has no such units.
+        """
         self.option = option
         self._limits: DeviceLimits | None = None
-        if option:
+        words = option.split(":") if option else []
+        self.tf32 = words[-1:] == ["tf32"]
+        profile = ":".join(words[:-1] if self.tf32 else words)
+        if profile:
             from glenside.hw_targets.codegen.device.limits import named_limits
 
-            self._limits = named_limits(self.dialect, option)
+            self._limits = self._rounding(named_limits(self.dialect, profile))
+
+    def admitted(self, limits: DeviceLimits) -> DeviceLimits:
+        """What of a device's limits kernels can be made for here."""
+        return limits
+
+    def _rounding(self, limits: DeviceLimits) -> DeviceLimits:
+        limits = self.admitted(limits)
+        if not self.tf32:
+            return limits
+        if not limits.has_matrix_units:
+            raise TargetError(
+                f"{limits.name}: no matrix units that take tf32, or no nvcc to compile for them"
+            )
+        return replace(limits, name=f"{limits.name}:tf32", tf32=True)
 
     @property
     def name(self) -> str:
@@ -45,7 +68,7 @@ class GpuTarget:
         :raises TargetError: no profile was named and there is no device.
         """
         if self._limits is None:
-            self._limits = self.read_limits()
+            self._limits = self._rounding(self.read_limits())
         return self._limits
 
     def read_limits(self) -> DeviceLimits:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,9 +21,11 @@ from glenside.hw_targets.target import (
     Target,
     find_target,
     register_target,
+    targets,
 )
 from glenside.language import AccessType, Term
 from glenside.language.shape import FLOATS, Shape
+from glenside.language.units import is_unit
 
 if TYPE_CHECKING:
     from glenside.extraction.cost import CostModel
@@ -129,14 +132,33 @@ _OF_UNIT: dict[str, str] = {}
 
 
 def add_to_target(accelerator: Operation) -> None:
-    """Adds a unit to its target, which is registered with the first one."""
-    name, options = _divide(accelerator.target)
-    members = _TARGETS.setdefault(accelerator.target, {})
-    members[accelerator.name] = accelerator
-    _OF_UNIT[accelerator.name] = name
-    if not options:
-        summary = next((a.summary for a in members.values() if a.summary), accelerator.name)
-        register_target(name, lambda given: _target(name, given), summary)
+    """Adds a unit to its target, which is registered with the first one.
+
+    Done before the unit itself is registered, so that nothing is when it is refused.
+
+    :raises TargetError: there can be no such target, or the name of the unit or of the target is
+        that of something else.
+    """
+    unit, target = accelerator.name, accelerator.target
+    name, _ = _divide(target)
+    if re.fullmatch(r"[A-Za-z][\w.-]*(:[\w.,-]+)?", target) is None:
+        raise TargetError(
+            f"accelerator {unit}: {target!r} is no name of a target: letters, digits, '-', '_' and "
+            "'.', with numerics behind a colon"
+        )
+    families = {_divide(each)[0] for each in _TARGETS}
+    if name not in families and name in {kind.name for kind in targets()}:
+        raise TargetError(f"accelerator {unit}: {name} is another target, which takes no units")
+    known = accelerator_of(unit)
+    if unit in _OF_UNIT or is_unit(unit):
+        owner = _OF_UNIT.get(unit, unit) if known is None else known.target
+        if known is None or owner != target:
+            raise TargetError(f"accelerator {unit}: the target {owner} has a unit of that name")
+    _TARGETS.setdefault(target, {})[unit] = accelerator
+    _OF_UNIT[unit] = name
+    family = [each for each in _TARGETS if _divide(each)[0] == name]
+    summaries = (a.summary for each in family for a in _TARGETS[each].values() if a.summary)
+    register_target(name, lambda given: _target(name, given), next(summaries, unit))
 
 
 def name_target(unit: str, target: str) -> None:
@@ -153,8 +175,9 @@ def _target(name: str, options: str) -> OffloadTarget:
     full = f"{name}:{options}" if options else name
     members = _TARGETS.get(full)
     if members is None:
-        others = [each for each in sorted(_TARGETS) if _divide(each)[0] == name]
-        raise TargetError(f"{name} has no numerics {options!r}: there is {', '.join(others)}")
+        others = ", ".join(each for each in sorted(_TARGETS) if _divide(each)[0] == name)
+        has = f"has no numerics {options!r}" if options else "is written with its numerics"
+        raise TargetError(f"{name} {has}: there is {others}")
     accelerators = tuple(members.values())
     return OffloadTarget(full, tuple(members), lambda: rules_for(accelerators))
 
@@ -244,9 +267,12 @@ def _quantised(accelerators: Sequence[Operation]) -> list[RuleSet]:
 def joined(name: str) -> OffloadTarget:
     """The target that has the units of all those named, with ``+`` between them.
 
-    :raises TargetError: one of them is no accelerator.
+    :raises TargetError: one of them is no accelerator, or missing.
     """
-    parts = [find_target(each.strip()) for each in name.split(JOINED)]
+    names = [each.strip() for each in name.split(JOINED)]
+    if not all(names):
+        raise TargetError(f"{name!r} lacks a target beside a {JOINED}")
+    parts = [find_target(each) for each in names]
     units: dict[str, None] = {}
     several = False
     for part in parts:

@@ -66,6 +66,7 @@ class LSTM:
 
     def __post_init__(self) -> None:
         simulate = self.simulate
+        add_to_target(self)
         register_unit(
             Unit(
                 self.name,
@@ -74,7 +75,6 @@ class LSTM:
             )
         )
         declare_rule(self.name, self.rule)
-        add_to_target(self)
 
     def term(self, parameters: Shape, operands: Sequence[Term]) -> Term:
         """What one call computes; raises :class:`ShapeError`."""

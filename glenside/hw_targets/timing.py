@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 from glenside.errors import ExtractionError
 from glenside.extraction.cost import COST_MODELS, Cost, Roofline, cpu_roofline, moved_bytes
 from glenside.hw_targets.offload import OffloadTarget, accelerator_of
+from glenside.language.operators import CALLS
 from glenside.language.shape import AccessType, Shape
 from glenside.language.term import Term
 
@@ -127,7 +128,7 @@ class Cycles:
         :raises ExtractionError: the unit's declaration does not say its cycles.
         """
         moved = moved_bytes(op, result, operands)
-        if op in ("call", "blocked"):
+        if op in CALLS:
             if self.units is not None and attributes["unit"] not in self.units:
                 return None
             cycles = call_cycles(op, attributes, operands)

@@ -9,13 +9,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from glenside.errors import ShapeError
-from glenside.language.shape import Shape
+from glenside.language.shape import AccessType, Shape
 from glenside.language.term import Term, make
 
 
 def tensor(name: str, shape: Sequence[int], dtype: str = "float32") -> Term:
     """A named array; all axes outer."""
     return make("tensor", name=name, shape=shape, dtype=dtype)
+
+
+def leaf(name: str, of: AccessType) -> Term:
+    """A named array of that type."""
+    return access(tensor(name, of.shape, of.dtype), of.split)
 
 
 def constant(value: float, shape: Sequence[int] = (), dtype: str = "float32") -> Term:

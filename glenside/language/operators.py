@@ -735,5 +735,8 @@ TRANSFORMERS = frozenset(
 )
 """Operators that only move data."""
 
+CALLS = frozenset(("call", "blocked"))
+"""Operators that invoke an accelerator unit."""
+
 assert all(a.default is None or a.default in DTYPES for o in OPERATORS.values()
            for a in o.attributes if a.kind is Kind.DTYPE and a.optional)  # fmt: skip

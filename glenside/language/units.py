@@ -52,10 +52,7 @@ class Unit:
         # Terms are declared on top of this module, so they are not known when it is imported.
         from glenside.language import builders
 
-        leaves = tuple(
-            builders.access(builders.tensor(f"operand{i}", t.shape, t.dtype), t.split)
-            for i, t in enumerate(operands)
-        )
+        leaves = tuple(builders.leaf(f"operand{i}", of) for i, of in enumerate(operands))
         return what(parameters, leaves)
 
     def infer(self, parameters: Shape, operands: Sequence[AccessType]) -> AccessType:
@@ -145,6 +142,11 @@ def register_unit(unit: Unit) -> Unit:
     """Makes ``unit`` known under its name; registering a name anew replaces the unit."""
     _UNITS[unit.name] = unit
     return unit
+
+
+def is_unit(name: str) -> bool:
+    """Whether a unit of that name is registered."""
+    return name in _UNITS
 
 
 def find_unit(name: str) -> Unit:

@@ -7,9 +7,9 @@ import pytest
 
 import glenside
 from glenside.errors import CheckFailed, ShapeError, TargetError
-from glenside.hw_targets import Accelerator, find_target
+from glenside.hw_targets import Accelerator, find_target, targets
 from glenside.language import builders as b
-from glenside.language import evaluate, find_unit, topological_order
+from glenside.language import evaluate, find_unit, topological_order, units
 from glenside.rewrites import rule_named
 from glenside.rewrites.soundness import check_fires
 from tests.models import onnxruntime_answers, small_network
@@ -92,6 +92,48 @@ def test_the_layout_of_operands_and_result_belongs_to_the_unit():
     assert program.report.offloads == {"test-columns": 1}
     (call,) = [t for t in topological_order(program.terms) if t.op == "call"]
     assert call.children[0].type.item == (7, 5)
+
+
+FILTERED = "(compute dot (cart-prod {}))"
+LOOKS = "(squeeze 1 (windows (C kh kw) (1 sh sw) (access 1 ?x)))"
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        {
+            "operands": {"x": "((N C H W) ())", "w": "((O C kh kw) ())"},
+            "computes": FILTERED.format(order),
+        }
+        for order in (f"{LOOKS} (access 1 ?w)", f"(access 1 ?w) {LOOKS}")
+    ],
+)
+def test_a_product_is_found_whichever_operand_comes_first(declaration):
+    unit = Accelerator("test-filters", **declaration)
+    check_fires(unit.rule(), examples=40)
+    image = np.random.default_rng(3).standard_normal((2, 3, 9, 8)).astype("float32")
+    x, w = b.tensor("x", image.shape), b.tensor("w", (5, 3, 2, 3))
+    looks = b.squeeze(b.windows(b.access(x, 1), (3, 2, 3), (1, 2, 1)), 1)
+    filters = b.access(w, 1)
+    for product in (b.cart_prod(looks, filters), b.cart_prod(filters, looks)):
+        program = glenside.optimize(b.compute("dot", product), "test-filters")
+        assert program.report.offloads == {"test-filters": 1}
+        assert program.report.left == ()
+
+
+def test_a_batched_product_is_found_whichever_operand_comes_first():
+    unit = Accelerator(
+        "test-weighed",
+        operands={"s": "((B M) (K))", "v": "((B D) (K))"},
+        computes="(compute dot (cart-prod :batch 1 (compute relu ?s) ?v))",
+    )
+    check_fires(unit.rule(), examples=40)
+    s, v = (b.access(b.tensor(n, (2, m, 4)), 2) for n, m in (("s", 3), ("v", 5)))
+    s = b.compute("relu", s)
+    for factors in ((s, v), (v, s)):
+        product = b.compute("dot", b.cart_prod(*factors, 1))
+        program = glenside.optimize(product, "test-weighed")
+        assert program.report.offloads == {"test-weighed": 1}
 
 
 def test_parameters_are_what_only_the_term_has():
@@ -216,16 +258,91 @@ REFUSED = {
     "dtype list": ({"dtypes": ["real"]}, "real"),
     "default": ({"defaults": {"b": 0}}, r"\?b is no operand"),
     "cost": ({"cycles": "M * L"}, "cycles: L is no size"),
+    "cost of another kind": ({"cycles": 5}, "cycles must be an expression"),
+    "area of another kind": ({"area": "4"}, "area must be a finite number from 0 up; got '4'"),
+    "negative area": ({"area": -4}, "area must be a finite number from 0 up"),
+    "tile of another kind": ({"tile": {"K": "8"}}, "tile must be a mapping .* whole numbers"),
+    "broken tile": ({"tile": {"K": 8.0}}, "tile must be a mapping .* whole numbers"),
+    "one text for a list": ({"constraints": "K <= 8"}, "constraints must be a list of texts"),
+    "no operands": ({"operands": {}}, "at least one operand"),
+    "operands of another kind": ({"operands": ["((M) (K))"]}, "operands must be a mapping"),
+    "simulator of another kind": ({"simulate": 3}, "simulate must be a function"),
+    "default of another kind": ({"defaults": {"w": "0"}}, "defaults must be a mapping .* numbers"),
+    "name of another kind": ({"name": 3}, "name must be a text"),
+    "target that is joined": ({"target": "one+other"}, "is no name of a target"),
+    "target with options of another kind": (
+        {"target": "systolic-array:4x4"}, "systolic-array is another target"),
+    "target that takes no units": ({"target": "cpu"}, "cpu is another target"),
+    "name of another target": ({"name": "cpu"}, "cpu is another target"),
+    "name of a unit that is not declared": (
+        {"name": "systolic-array", "target": "test-other"}, "has a unit of that name"),
+    "name of a unit of another target": (
+        {"name": "vta-dense", "target": "test-other"}, "the target vta has a unit of that name"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_declaration_that_cannot_be_is_refused_with_the_reason(case):
     changes, says = REFUSED[case]
+    before = targets()
     with pytest.raises(TargetError, match=says):
         Accelerator(**{"name": "test-refused", **GEMM, **changes})
     with pytest.raises(ShapeError):
         find_unit("test-refused")
+    assert targets() == before
+
+
+def test_numerics_alone_make_a_target():
+    Accelerator("test-alone", **GEMM, target="test-family:int8")
+    assert find_target("test-family:int8").units == ("test-alone",)
+    with pytest.raises(TargetError, match="with its numerics: there is test-family:int8"):
+        find_target("test-family")
+
+
+@pytest.mark.parametrize("name", ["vta+", "+vta", "vta++hlscnn"])
+def test_a_plus_has_a_target_on_both_sides(name):
+    with pytest.raises(TargetError, match=r"lacks a target beside a \+"):
+        find_target(name)
+
+
+def raises(*_):
+    raise KeyError("no such row")
+
+
+@pytest.mark.parametrize(
+    ("cycles", "says"),
+    [
+        ("8 // (M - M)", "ZeroDivisionError"),
+        ("0 - M", "a finite number from 0 up, got -5 for M = 5"),
+        (raises, "KeyError: 'no such row'"),
+        (lambda sizes: "many", "got 'many'"),
+        (lambda sizes: float("nan"), "got nan"),
+    ],
+)
+def test_cycles_that_are_no_number_are_one_clear_error(cycles, says):
+    Accelerator("test-cycles", **GEMM, cycles=cycles)
+    product = b.compute("dot", b.cart_prod(*matrices()))
+    for costs in (None, "cycles"):
+        with pytest.raises(TargetError, match=says):
+            glenside.optimize(product, "test-cycles", cost_model=costs)
+
+
+@pytest.mark.parametrize("tile", [{}, {"K": 4}, {"N": 2, "K": 4}])
+@pytest.mark.parametrize(
+    ("simulate", "says"),
+    [
+        (raises, "the simulator of test-broken fails for M = 5, .*KeyError: 'no such row'"),
+        (lambda x, w: x @ w.T, "the simulator of test-broken fails for .*TypeError"),
+        (lambda sizes, x, w: w @ x.T, r"gives shape \(\d, 5\) for .*; its term has shape \(5, "),
+        (lambda sizes, x, w: (x @ w.T)[:1], r"gives shape \(1, \d\) for"),
+        (lambda sizes, x, w: None, r"gives shape \(\) for"),
+    ],
+)
+def test_a_simulator_that_gives_nothing_right_is_one_clear_error(tile, simulate, says):
+    Accelerator("test-broken", **GEMM, tile=tile, simulate=simulate)
+    call = b.call("test-broken", (), *matrices(5, 7, 3))
+    with pytest.raises(TargetError, match=says):
+        evaluate([call], integers([call]))
 
 
 def test_tiles_and_lanes_that_would_change_the_result_are_refused():
@@ -324,3 +441,26 @@ def test_a_saved_program_runs_the_simulator(tmp_path):
     arrays = integers([product])
     np.testing.assert_array_equal(loaded(**arrays), evaluate([product], arrays)[0])
     assert loaded.report == program.report
+
+
+@pytest.mark.parametrize(
+    ("module", "says"),
+    [
+        ("__main__", "test-own, which a script or notebook declared: declare it before loading"),
+        ("no_such_module", "test-own, which no_such_module declares; importing that fails: Mod"),
+        ("json", "test-own, which json declares: declare it before loading"),
+    ],
+)
+def test_a_saved_program_says_where_its_unit_was_declared(module, says, tmp_path, monkeypatch):
+    def declare():
+        exec("Accelerator('test-own', **GEMM)", {**globals(), "__name__": module})
+
+    declare()
+    product = b.compute("dot", b.cart_prod(*matrices()))
+    glenside.optimize(product, "test-own", check=False).save(tmp_path)
+    monkeypatch.delitem(units._UNITS, "test-own")
+    with pytest.raises(TargetError, match=says):
+        glenside.load(tmp_path)
+    declare()
+    arrays = integers([product])
+    np.testing.assert_array_equal(glenside.load(tmp_path)(**arrays), evaluate([product], arrays)[0])

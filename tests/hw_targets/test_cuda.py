@@ -34,7 +34,7 @@ def test_programs_become_machine_code(dtype):
     limits = device_profile("cuda:sm_90")
     program = compile_for_device(outputs, leaves(outputs), {}, limits, "cuda")
     assert "__global__ void" in program.source and ");\nextern" not in program.source
-    binary = nvcc.compile_cubin(program.source, "sm_90", ["-Werror", "all-warnings", *QUIET])
+    binary = nvcc.compile_cubin(program.source, "sm_90a", ["-Werror", "all-warnings", *QUIET])
     assert binary[:4] == b"\x7fELF"
 
 

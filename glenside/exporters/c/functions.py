@@ -14,6 +14,7 @@ from glenside.exporters.c.driver import UnitFunction, UnitFunctions
 from glenside.exporters.c.kernels import CKernel, Scratch, c_kernels, c_type
 from glenside.hw_targets.codegen.compile import Lowered
 from glenside.hw_targets.codegen.launch import KernelCall, Place, PythonCall, Slot
+from glenside.language.operators import CALLS
 from glenside.language.shape import AccessType
 from glenside.language.units import find_unit
 
@@ -208,7 +209,7 @@ class _Writer:
         )
 
     def _call(self, step: PythonCall) -> None:
-        if self.units is None or step.operator not in ("call", "blocked"):
+        if self.units is None or step.operator not in CALLS:
             named = step.attributes.get("operator", step.operator)
             raise TargetError(
                 f"C source cannot hold {step.operator} ({named}): nothing runs it there"

@@ -20,7 +20,7 @@ from glenside.exporters.onnx.host import (
     may_be_absent,
 )
 from glenside.exporters.onnx.operators import Program, Step, step
-from glenside.language import AccessType, Term, builders, to_text, units
+from glenside.language import CALLS, AccessType, Term, builders, to_text, units
 from glenside.language.shape import Shape
 
 Array = np.ndarray[Any, Any]
@@ -214,7 +214,7 @@ class _Writer:
     def _step(self, term: Term) -> Step:
         if term.op == "tensor":
             return Step((), lambda g, _: self._leaf(term))
-        if term.type.size and term.op in ("call", "blocked"):
+        if term.type.size and term.op in CALLS:
             function = self.functions.name_of(term)
 
             def call(g: Graph, v: list[Value]) -> Value:

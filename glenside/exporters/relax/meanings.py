@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from glenside.errors import GlensideError
-from glenside.language import Term, map_terms, rebuild, units
+from glenside.language import CALLS, Term, map_terms, rebuild, units
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def spell_out(outputs: Sequence[Term]) -> Spelled:
                 f"{term['operator']} is a host operator, which onnxruntime runs: "
                 "it cannot be exported to Relax"
             )
-        if term.op not in ("call", "blocked"):
+        if term.op not in CALLS:
             return rebuild(term, children)
         meaning = units.meaning(term, children)
         operands.update(children)

@@ -13,6 +13,7 @@ from glenside.errors import TargetError
 from glenside.hw_targets.codegen import launch
 from glenside.hw_targets.codegen.launch import KernelCall, Place, Plan, PythonCall, Slot
 from glenside.hw_targets.codegen.layout import View
+from glenside.language.operators import CALLS
 from glenside.language.shape import AccessType
 from glenside.language.term import Term, topological_order
 from glenside.language.units import find_unit
@@ -222,7 +223,7 @@ def place_of(stored: Any, term: Term) -> Place:
 def python_call(term: Term, stored: Mapping[Term, Any]) -> PythonCall:
     """The step by which Python executes a call, a blocked product or a host operator."""
     module = None
-    if term.op in ("call", "blocked"):
+    if term.op in CALLS:
         unit = find_unit(term["unit"])
         module = unit.meaning.__module__
     return PythonCall(

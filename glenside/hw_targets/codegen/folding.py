@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import InputError
-from glenside.language import builders, evaluate
+from glenside.language import CALLS, builders, evaluate
 from glenside.language.term import Term, topological_order
 
 Array = np.ndarray[Any, Any]
 
-STEPS = frozenset(("call", "blocked", "host_op"))
+STEPS = CALLS | {"host_op"}
 """Operators that Python executes; they are never folded."""
 _FREELY = 1 << 16
 """Elements up to which a folded value may be any multiple of what it was made from."""

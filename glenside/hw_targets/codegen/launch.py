@@ -25,6 +25,7 @@ from glenside.errors import InputError, TargetError
 from glenside.hw_targets.target import Runnable
 from glenside.language.operators import OPERATORS
 from glenside.language.shape import AccessType
+from glenside.language.units import is_unit
 
 Array = np.ndarray[Any, Any]
 
@@ -271,10 +272,7 @@ def python_function(step: PythonCall) -> Callable[[Sequence[Array]], Array]:
     """
     operator = OPERATORS[step.operator]
     if step.module is not None:
-        try:
-            importlib.import_module(step.module)
-        except ImportError as problem:
-            raise TargetError(f"the program's accelerator needs a module: {problem}") from None
+        _declare(step.attributes["unit"], step.module)
     attributes = {name: _tuples(value) for name, value in step.attributes.items()}
     types = tuple(AccessType(tuple(o), tuple(i), d) for o, i, d in step.types)
 
@@ -400,3 +398,25 @@ def _as_stored(array: Array) -> Array:
 
 def _tuples(value: Any) -> Any:
     return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
+
+
+def _declare(unit: str, module: str) -> None:
+    """Has an accelerator unit declared, by the module that declared it when the program was saved.
+
+    :raises TargetError: that cannot be done.
+    """
+    if is_unit(unit):
+        return
+    needs = f"the program calls the accelerator {unit}, which {module} declares"
+    if module == "__main__":
+        needs = f"the program calls the accelerator {unit}, which a script or notebook declared"
+    else:
+        try:
+            importlib.import_module(module)
+        except Exception as problem:  # The user's own module may raise anything.
+            told = f"{type(problem).__name__}: {problem}"
+            raise TargetError(f"{needs}; importing that fails: {told}") from problem
+    if not is_unit(unit):
+        raise TargetError(
+            f"{needs}: declare it before loading the program, or in a module of its own"
+        )

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside.errors import TargetError
+from glenside.hw_targets.codegen.tensor_mapping import TensorMapping, tensor_mappings
 
 if TYPE_CHECKING:
     from glenside.hw_targets.codegen.gpu.interface import DeviceLimits
@@ -94,14 +95,20 @@ class GpuMapping:
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
-    def from_json(cls, text: str | dict[str, Any]) -> GpuMapping:
-        """A mapping from its text, or from what ``json.loads`` makes of it."""
+    def from_json(cls, text: str | dict[str, Any]) -> AnyMapping:
+        """A mapping of either kind from its text, or from what ``json.loads`` makes of it."""
         given = json.loads(text) if isinstance(text, str) else text
+        if "stages" in given:
+            return TensorMapping.from_json(given)
         fields: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in given.items()
         }
         return cls(**fields)
+
+
+AnyMapping = GpuMapping | TensorMapping
+"""How a product is mapped: to threads, or to matrix units."""
 
 
 class InfeasibleMapping(TargetError):
@@ -112,7 +119,7 @@ class InfeasibleMapping(TargetError):
         self.groups = tuple(groups)
 
 
-def best_mapping(space: ProductSpace, limits: DeviceLimits) -> GpuMapping:
+def best_mapping(space: ProductSpace, limits: DeviceLimits) -> AnyMapping:
     """The mapping predicted to be fastest.
 
     :raises InfeasibleMapping: there is none.
@@ -120,8 +127,17 @@ def best_mapping(space: ProductSpace, limits: DeviceLimits) -> GpuMapping:
     return best_mappings(space, limits, 1)[0]
 
 
-def best_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> list[GpuMapping]:
-    """Up to ``count`` mappings that differ in more than a detail, best predicted first.
+def best_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> Sequence[AnyMapping]:
+    """Up to ``count`` mappings that differ in more than a detail, best predicted first: to matrix
+    units where the device has them for the operands' dtype, else to threads.
+
+    :raises InfeasibleMapping: there is none.
+    """
+    return tensor_mappings(space, limits, count) or thread_mappings(space, limits, count)
+
+
+def thread_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> list[GpuMapping]:
+    """The same of mappings to threads only.
 
     :raises InfeasibleMapping: there is none.
     """

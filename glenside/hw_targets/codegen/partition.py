@@ -121,14 +121,17 @@ def partition(
     inputs: Mapping[str, AccessType],
     params: Mapping[str, Array],
     plain: bool = False,
+    rows_last: bool = False,
 ) -> Partition:
     """Cuts the program with these outputs; raises :class:`InputError` for an unknown tensor.
 
     With ``plain`` every value lies row-major, without margins, addressed from the start of its
     buffer, and no operand of a product is copied to become a view: for devices whose kernels guard
-    and stage what they read themselves, and whose buffers cannot be entered anywhere.
+    and stage what they read themselves, and whose buffers cannot be entered anywhere. With
+    ``rows_last`` as well, what products compute lies with the rows of their resident operand
+    innermost (a convolution's channels), and what is computed of it elementwise lies likewise.
     """
-    return _Partitioner(outputs, inputs, params, plain).run()
+    return _Partitioner(outputs, inputs, params, plain, rows_last).run()
 
 
 class _Partitioner:
@@ -138,9 +141,10 @@ class _Partitioner:
         inputs: Mapping[str, AccessType],
         params: Mapping[str, Array],
         plain: bool,
+        rows_last: bool,
     ) -> None:
         self.result = Partition()
-        self.plain = plain
+        self.plain, self.rows_last = plain, rows_last
         renamed = map_terms(outputs, canonical)
         for old, new in renamed.items():
             self.result.origin.setdefault(new, old)
@@ -645,10 +649,10 @@ class _Partitioner:
             self._put(term, Stored(into.buffer, into.base, view))
             return
         fill, wanted = self.room.get(term, (0, {}))
-        if self.plain:
+        if self.plain and not self.rows_last:
             view = row_major(term.shape)
         else:
-            view = arrange(term.shape, over, space, order, wanted, fill)
+            view = arrange(term.shape, over, space, order, wanted, fill, not self.plain)
         number = self._buffer(occupied(view), term.dtype)
         self._put(term, Stored(number, 0, view))
         if any(view.margins):
@@ -677,6 +681,8 @@ class _Partitioner:
         """The order of the axes of the kernel's loop space (its anchor's, else its own)."""
         if anchor is None:
             return self._order_like(term, None)
+        if self.rows_last and anchor["function"] == "dot" and anchor.children[0].op == "cart_prod":
+            return self._rows_last(anchor)
         if product is None:
             return self._order_like(anchor, anchor.children[0])
         batch, count = product.batch, len(anchor.shape)
@@ -698,6 +704,22 @@ class _Partitioner:
         if product.vector in self.folded:
             return [*theirs, *shared, *mine]
         return [*shared, *theirs, *mine]
+
+    def _rows_last(self, anchor: Term) -> list[int]:
+        """The axes of a product's result, those of its resident operand innermost."""
+        pairs = anchor.children[0]
+        a, b = pairs.children
+        batch, count = pairs["batch"], len(anchor.shape)
+        middle = len(a.outer)
+        first, second = list(range(batch, middle)), list(range(middle, count))
+        if b in self.folded and a not in self.folded:
+            first, second = second, first
+        return [*second, *range(batch), *first] if self._folded(a, b) else [
+            *range(batch), *second, *first
+        ]  # fmt: skip
+
+    def _folded(self, *terms: Term) -> bool:
+        return any(term in self.folded for term in terms)
 
     def _order_like(self, term: Term, operand: Term | None) -> list[int]:
         """Axes of ``term`` in the order of the largest value it reads."""

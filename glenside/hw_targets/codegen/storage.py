@@ -99,8 +99,12 @@ def arrange(
     order: Sequence[int],
     wanted: Mapping[int, tuple[int, int]],
     fill: Any,
+    skew: bool = True,
 ) -> View:
-    """Storage for a value whose axes are ``over`` in the loop space, in the order of the loops."""
+    """Storage for a value whose axes are ``over`` in the loop space, in the order of the loops.
+
+    With ``skew`` rows are kept from lying a multiple of a page apart.
+    """
     limits = bounds(space)
     pieces: list[tuple[tuple[int, int], int, int, int]] = []  # key, axis, place in axis, size
     position = {axis: k for k, axis in enumerate(order)}
@@ -122,7 +126,7 @@ def arrange(
             margins[k] = Margin(k, before, after)
             offset += before * step
         step *= max(size + before + after, 1)
-        if step % _PAGE == 0 and step == size and len(pieces) > 1:
+        if skew and step % _PAGE == 0 and step == size and len(pieces) > 1:
             # Rows a multiple of a page apart would all fall into the same sets of the cache.
             step += _SKEW
     axes = tuple(normal(tuple(strides[k, j] for j in range(parts[k]))) for k in range(len(shape)))

@@ -28,7 +28,7 @@ from glenside.errors import TargetError
 if TYPE_CHECKING:
     from glenside.hw_targets.codegen.gpu.interface import Choose, DeviceLimits
     from glenside.hw_targets.codegen.gpu.space import ProductSpace
-    from glenside.hw_targets.codegen.mapping import GpuMapping
+    from glenside.hw_targets.codegen.mapping import AnyMapping
 
 FORMAT = 1
 """Of the file, and of the mappings in it."""
@@ -99,7 +99,7 @@ def chooser(limits: DeviceLimits) -> Choose:
     for path in [*sorted(SHIPPED.glob("*.json")), user_file()]:
         entries |= read(path, limits.name)
 
-    def choose(space: ProductSpace, limits: DeviceLimits) -> GpuMapping | None:
+    def choose(space: ProductSpace, limits: DeviceLimits) -> AnyMapping | None:
         from glenside.hw_targets.codegen.mapping import GpuMapping
 
         found = entries.get(key_of(space.key()))

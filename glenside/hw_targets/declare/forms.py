@@ -1,8 +1,9 @@
 """The ways in which a unit's term may stand in a program.
 
 Programs never hold what changes nothing (padding by 0, a broadcast of one row), add in either
-order, and leave out a bias of zero. Layout changes at the edges of the term belong to the unit, not
-to the program: they are taken off and undone around the call, where they meet the program's own.
+order, multiply filters with what they see or the other way round, and leave out a bias of zero.
+Layout changes at the edges of the term belong to the unit, not to the program: they are taken off
+and undone around the call, where they meet the program's own.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from glenside.hw_targets.declare.template import (
     nodes,
     operands,
 )
-from glenside.language.operators import TRANSFORMERS
+from glenside.language.operators import OPERATORS, TRANSFORMERS
 
 COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "and", "or", "xor", "equal"})
 """Folds whose two operands may change places."""
@@ -142,6 +143,9 @@ def _expand(
         if _commutes(node):
             swapped = _swapped(node, splits)
             result.append(Form(swapped, conditions, absent, changes=changes))
+        if _unlike_factors(node):
+            turned = _turned(node, splits)
+            result.append(Form(turned, conditions, absent, changes=changes))
         for kept, gone in _neutral(node, defaults):
             without = absent.union(operands(gone))
             result.append(Form(kept, conditions, without, changes=changes))
@@ -149,7 +153,12 @@ def _expand(
 
 
 def _varies(node: Node, defaults: Mapping[str, float]) -> bool:
-    return _may_change_nothing(node) or _commutes(node) or any(_neutral(node, defaults))
+    return (
+        _may_change_nothing(node)
+        or _commutes(node)
+        or _unlike_factors(node)
+        or any(_neutral(node, defaults))
+    )
 
 
 def _pair(node: Node) -> tuple[Template, ...]:
@@ -172,6 +181,47 @@ def _swapped(node: Node, splits: dict[Template, int]) -> Node:
     result = node.over(turned)
     splits[result] = splits[node]
     return result
+
+
+def _factors(node: Node) -> tuple[Template, ...]:
+    """The two operands of a product; none if it is something else."""
+    below = node.children[0] if node.op == "compute" and node["function"] == "dot" else None
+    return below.children if isinstance(below, Node) and below.op == "cart_prod" else ()
+
+
+def _unlike_factors(node: Node) -> bool:
+    """Whether it is a product in which the operands cannot simply be taken for each other."""
+    return any(not isinstance(_below_layout(each), Operand) for each in _factors(node))
+
+
+def _below_layout(template: Template) -> Template:
+    while isinstance(template, Node) and template.op in UNDONE:
+        template = template.children[0]
+    return template
+
+
+def _turned(node: Node, splits: dict[Template, int]) -> Node:
+    """The product with its operands in the other order, and the axes of the result put back."""
+    product = node.children[0]
+    assert isinstance(product, Node)
+    first, second = product.children
+    reversed_ = product.over(second, first)
+    splits[reversed_] = splits[product]
+    result = node.over(reversed_)
+    splits[result] = splits[node]
+    batch = int(product["batch"].text)
+    own, others = splits[first] - batch, splits[second] - batch
+    order = (
+        *range(batch),
+        *range(batch + others, batch + others + own),
+        *range(batch, batch + others),
+    )
+    if order == tuple(range(len(order))):
+        return result
+    permutation = tuple(Size.parse(str(axis)) for axis in order)
+    back = Node(OPERATORS["transpose"], (permutation,), (result,))
+    splits[back] = splits[node]
+    return back
 
 
 def _neutral(node: Node, defaults: Mapping[str, float]) -> Iterator[tuple[Template, Template]]:

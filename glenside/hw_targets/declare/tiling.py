@@ -77,6 +77,10 @@ class Tiling:
             longer[name] *= multiple
         return longer
 
+    def own(self, sizes: Sizes) -> dict[str, int]:
+        """The sizes of one pass."""
+        return {**self.covered(sizes), **self.tile}
+
     def pads_low(self, size: Size) -> bool:
         """Whether an axis of that length is padded with the lowest value."""
         return self.lowest.issuperset(size.names)

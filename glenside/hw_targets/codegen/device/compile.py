@@ -17,7 +17,7 @@ from glenside.hw_targets.codegen.device.device import Code, Device
 from glenside.hw_targets.codegen.device.executable import DeviceExecutable
 from glenside.hw_targets.codegen.launch import KernelCall, Place, Plan, PythonCall
 from glenside.language.shape import AccessType
-from glenside.language.term import Term
+from glenside.language.term import Term, topological_order
 
 if TYPE_CHECKING:
     from glenside.hw_targets.codegen.gpu.interface import (
@@ -66,7 +66,9 @@ def compile_for_device(
     from glenside.hw_targets.codegen.gpu.interface import check_dtypes
     from glenside.hw_targets.codegen.partition import partition
 
-    cut = partition(outputs, inputs, params, plain=True)
+    cut = partition(
+        outputs, inputs, params, plain=True, rows_last=_on_matrix_units(outputs, limits)
+    )
     check_dtypes(cut, limits)
     kernels, steps, watched = _steps(cut, limits, dialect, choose, staged, progress)
     if progress:
@@ -93,6 +95,17 @@ def compile_for_device(
     if progress:
         progress("compile", 1, 1)
     return DeviceExecutable(plan, parameters, code, _module(kernels), watched, device)
+
+
+def _on_matrix_units(outputs: Sequence[Term], limits: DeviceLimits) -> bool:
+    """Whether products go to matrix units, which are fed along the axis that they reduce."""
+    if not limits.has_matrix_units:
+        return False
+    dtypes = {"float16"} | ({"float32"} if limits.tf32 else set())
+    return any(
+        term.op == "compute" and term["function"] == "dot" and term.children[0].dtype in dtypes
+        for term in topological_order(outputs)
+    )
 
 
 def _steps(

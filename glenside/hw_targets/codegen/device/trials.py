@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         DeviceLimits,
         Dialect,
     )
-    from glenside.hw_targets.codegen.mapping import GpuMapping
+    from glenside.hw_targets.codegen.mapping import AnyMapping
     from glenside.hw_targets.codegen.partition import Kernel, Partition
 
 Array = np.ndarray[Any, Any]
@@ -104,7 +104,7 @@ def make_trials(
     space: str,
     limits: DeviceLimits,
     dialect: Dialect,
-    mappings: Sequence[GpuMapping],
+    mappings: Sequence[AnyMapping],
     build: Callable[[str], Code] | None = None,
     reference: bool = True,
 ) -> Trials:
@@ -123,7 +123,7 @@ def make_trials(
     place = step.into or cut.stored[step.tail]
     result = Trials(space, Code(""), {}, {}, place.buffer, [])
     kernels: list[DeviceKernel] = []
-    ways: list[GpuMapping | None] = [None] if reference else []
+    ways: list[AnyMapping | None] = [None] if reference else []
     for mapping in [*ways, *mappings]:
         builder = make_builder(cut)
         try:
@@ -162,7 +162,7 @@ def make_trials(
     return result
 
 
-def _always(mapping: GpuMapping) -> Choose:
+def _always(mapping: AnyMapping) -> Choose:
     return lambda space, limits: mapping
 
 

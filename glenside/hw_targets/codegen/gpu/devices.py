@@ -25,6 +25,7 @@ _PROFILES = (
         thread_registers=255,
         warp=32,
         compute_units=132,
+        cluster_groups=8,
         vector_bytes=16,
         fp16=True,
         fp64=True,

@@ -56,12 +56,16 @@ def emit(kernels: Sequence[DeviceKernel], dialect: Dialect, limits: DeviceLimits
         limits.check(kernel)
     made = [kernel for kernel in kernels if kernel.function is not None]
     text, orders = _generate(made, dialect, limits) if made else ("", {})
-    parts = [text, *(kernel.source for kernel in kernels if kernel.source is not None)]
+    written = [kernel for kernel in kernels if kernel.source is not None]
+    library = dict.fromkeys(part for kernel in written for part in kernel.library)
+    parts = [text, *library, *(kernel.source or "" for kernel in written)]
     entries = [
         Entry(
             kernel.name,
             orders.get(kernel.name, tuple(range(len(kernel.arguments)))),
-            kernel.local_bytes if kernel.local_bytes > limits.static_local_bytes else 0,
+            kernel.local_bytes
+            if kernel.local_bytes > limits.static_local_bytes or kernel.source is not None
+            else 0,
         )
         for kernel in kernels
     ]

@@ -21,11 +21,11 @@ from glenside.hw_targets.codegen.schedule import Machine
 
 if TYPE_CHECKING:
     from glenside.hw_targets.codegen.gpu.space import ProductSpace
-    from glenside.hw_targets.codegen.mapping import GpuMapping
+    from glenside.hw_targets.codegen.mapping import AnyMapping
 
 Dialect = Literal["opencl", "cuda"]
 Triple = tuple[int, int, int]
-Choose = Callable[["ProductSpace", "DeviceLimits"], "GpuMapping | None"]
+Choose = Callable[["ProductSpace", "DeviceLimits"], "AnyMapping | None"]
 """Names the mapping of a product, from a tuning file say; None: the one predicted to be fastest."""
 
 
@@ -59,6 +59,8 @@ class DeviceLimits:
     warp: int = 32
     """Threads that issue together."""
     compute_units: int = 16
+    cluster_groups: int = 1
+    """Most groups of a cluster, whose groups read each other's local memory; 1: no clusters."""
     vector_bytes: int = 16
     """Widest load of one thread."""
     fp16: bool = False
@@ -78,6 +80,13 @@ class DeviceLimits:
     """Between two dependent kernels of one queue or graph."""
     architecture: str = ""
     """CUDA's name of the instruction set: ``sm_90``."""
+    tf32: bool = False
+    """Whether products of float32 may be rounded to 10 bits of mantissa, for the matrix units."""
+
+    @property
+    def has_matrix_units(self) -> bool:
+        """Whether there are the matrix units that kernels are made for, Hopper's."""
+        return bool(self.tensor_peak) and self.architecture.rstrip("a") == "sm_90"
 
     def check(self, kernel: DeviceKernel) -> None:
         """Refuses a kernel that the device would not launch.
@@ -87,6 +96,7 @@ class DeviceLimits:
         limits = [
             ("threads in a group", kernel.threads, self.threads_per_group),
             ("bytes of local memory", kernel.local_bytes, self.local_bytes),
+            ("groups in a cluster", kernel.cluster, self.cluster_groups),
         ]
         limits += [
             (f"threads along {axis}", size, most)
@@ -108,8 +118,8 @@ class DeviceKernel:
     ``function`` takes one buffer an argument, in the order of ``arguments``; each is ``extent``
     elements of a buffer of the partition from element ``base`` on. ``source`` is given instead of
     ``function`` where TIR cannot say what is meant; its entry point is called ``name``, it takes
-    pointers in the same order, and ``local_bytes`` of it beyond the device's ``static_local_bytes``
-    are asked for at the launch.
+    pointers in the same order, and all its local memory is asked for at the launch; of functions
+    only what goes beyond the device's ``static_local_bytes`` is.
     """
 
     name: str
@@ -118,7 +128,11 @@ class DeviceKernel:
     block: Triple
     function: Any = None
     source: str | None = None
+    library: tuple[str, ...] = ()
+    """Texts that ``source`` builds upon, each of which a program has once."""
     local_bytes: int = 0
+    cluster: int = 1
+    """Groups that run together and read each other's local memory (CUDA only)."""
     writes: Any = None
     """The term whose value is complete after this launch, if any."""
     predicted: float | None = None

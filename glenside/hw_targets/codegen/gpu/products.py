@@ -28,6 +28,8 @@ from glenside.hw_targets.codegen.gpu import threads
 from glenside.hw_targets.codegen.gpu.fallback import ElementNest
 from glenside.hw_targets.codegen.gpu.interface import Choose, DeviceKernel, DeviceLimits, Dialect
 from glenside.hw_targets.codegen.gpu.space import Operand, ProductSpace, Role, product_space
+from glenside.hw_targets.codegen.gpu.tensor.kernel import TensorNest
+from glenside.hw_targets.codegen.gpu.tensor.printer import Unprintable
 from glenside.hw_targets.codegen.gpu.tiling import Tiling, packing
 from glenside.hw_targets.codegen.kernels import Argument, KernelBuilder
 from glenside.hw_targets.codegen.loops import (
@@ -43,8 +45,14 @@ from glenside.hw_targets.codegen.loops import (
     unflatten,
     vectorised,
 )
-from glenside.hw_targets.codegen.mapping import GpuMapping, InfeasibleMapping, best_mapping
+from glenside.hw_targets.codegen.mapping import (
+    GpuMapping,
+    InfeasibleMapping,
+    best_mapping,
+    thread_mappings,
+)
 from glenside.hw_targets.codegen.partition import Kernel
+from glenside.hw_targets.codegen.tensor_mapping import TensorMapping
 
 Array = np.ndarray[Any, Any]
 
@@ -68,6 +76,16 @@ def product_kernels(
     if mapping is None:
         try:
             mapping = best_mapping(space, limits)
+        except InfeasibleMapping:
+            return None
+    if isinstance(mapping, TensorMapping):
+        try:
+            nest = TensorNest(builder, step, limits, space, mapping)
+            return [nest.device_kernel(f"step_{number}")]
+        except Unprintable:
+            pass
+        try:
+            (mapping,) = thread_mappings(space, limits, 1)
         except InfeasibleMapping:
             return None
     return ProductNest(builder, step, limits, space, mapping).kernels(f"step_{number}")

@@ -34,6 +34,7 @@ from glenside.hw_targets.codegen.layout import Atom, View, row_major, single_str
 from glenside.hw_targets.codegen.loops import strides_of
 from glenside.hw_targets.codegen.lower import MOVES, Access
 from glenside.hw_targets.codegen.storage import replay
+from glenside.language.operators import fill_value
 from glenside.language.shape import Shape
 from glenside.language.term import Term, topological_order
 
@@ -55,10 +56,23 @@ class LoopAxis:
 
 
 @dataclass(frozen=True)
+class Memory:
+    """Where an operand's base lies: along dimension ``d`` positions from ``before[d]`` on, of which
+    there are ``size[d]``, are elements of ``term``'s buffer; those around them are zero."""
+
+    term: Term
+    offset: int
+    strides: tuple[int, ...]
+    before: tuple[int, ...]
+    size: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Operand:
     """How the loops read an operand's base: see the head of this module.
 
-    ``strides`` are the base's strides in memory, None where it is not read from one buffer.
+    ``strides`` are the base's strides in memory, None where it is not read from one buffer;
+    ``memory`` says more of it where borders are zeros.
     """
 
     dtype: str
@@ -68,6 +82,7 @@ class Operand:
     strides: tuple[int, ...] | None
     constant: bool
     base: Term = field(compare=False, repr=False)
+    memory: Memory | None = field(default=None, compare=False, repr=False)
 
     def extent(self, dimension: int, tiles: Sequence[int]) -> int:
         """Elements along a dimension that a tile of loops touches, gaps included."""
@@ -200,7 +215,16 @@ def product_space(
         start = _coordinates(read.offset, read.shape)
         strides = None if constants(term) else _memory(read.base, access)
         operands.append(
-            Operand(term.dtype, read.shape, start, each, strides, constants(term), read.base)
+            Operand(
+                term.dtype,
+                read.shape,
+                start,
+                each,
+                strides,
+                constants(term),
+                read.base,
+                None if constants(term) else _zero_bordered(read.base, access),
+            )
         )
     return ProductSpace(
         axes=axes,
@@ -334,6 +358,24 @@ def _memory(base: Term, access: Callable[[Term], Access]) -> tuple[int, ...] | N
             return None if None in strides else tuple(s or 0 for s in strides)
         if term.op != "pad" or term["interior"]:
             return None
+        term = term.children[0]
+
+
+def _zero_bordered(base: Term, access: Callable[[Term], Access]) -> Memory | None:
+    """The memory under a base; None where it is computed, or its border is not zero."""
+    before = [0] * len(base.shape)
+    term = base
+    while True:
+        view = access(term).view
+        if view is not None:
+            strides = [single_stride(axis) for axis in view.axes]
+            if None in strides or any(view.margins):
+                return None
+            kept = tuple(stride or 0 for stride in strides)
+            return Memory(term, view.offset, kept, tuple(before), tuple(term.shape))
+        if term.op != "pad" or term["interior"] or fill_value(term["value"], term.dtype) != 0:
+            return None
+        before[term["axis"]] += term["before"]
         term = term.children[0]
 
 

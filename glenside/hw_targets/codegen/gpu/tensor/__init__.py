@@ -1,0 +1,1 @@
+"""Products on the matrix units of NVIDIA's Hopper chips: one CUDA template for every product."""

@@ -1,0 +1,394 @@
+// Stands in for the primitives of matrix-unit kernels, so that their text runs on a processor.
+//
+// Every thread is a fiber; a cluster's threads take turns. What is asynchronous on the device comes
+// as late as it may: copies when they are waited for (until then their target is poisoned), products
+// when their results are. A copy or product that is not waited for, or overwritten too early,
+// gives NaN.
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __cluster_dims__(...)
+#define GLENSIDE_LOCAL(name) unsigned char* const name = emulator::fiber->group->local
+
+struct half {
+  uint16_t bits;
+};
+struct uint4 {
+  unsigned x, y, z, w;
+};
+struct float4 {
+  float x, y, z, w;
+};
+struct Place {
+  unsigned x, y, z;
+};
+
+namespace emulator {
+struct Copy {
+  unsigned char* target;
+  const void* source;
+  bool there;
+};
+struct Product {
+  float* sums[128];
+  int count;
+  bool half;
+  unsigned long long a, b;
+  bool add;
+};
+struct Meeting {  // Of threads at a barrier.
+  int arrived = 0, generation = 0;
+};
+struct Warpgroup {
+  Meeting meeting;
+  std::vector<Product> open;
+  std::deque<std::vector<Product>> committed;
+  Product next;
+  int given = 0;
+};
+struct Group {
+  unsigned char* local;
+  int rank;
+  Place place;
+  Meeting meeting;
+  std::vector<Warpgroup> warpgroups;
+};
+struct Fiber {
+  ucontext_t context;
+  std::unique_ptr<char[]> stack;
+  Group* group;
+  int thread;
+  bool done = false;
+  std::vector<Copy> open;
+  std::deque<std::vector<Copy>> committed;
+};
+
+inline Fiber* fiber;
+inline ucontext_t scheduler;
+inline std::vector<Group>* cluster;
+inline Meeting cluster_meeting;
+inline int threads, local_bytes;
+inline std::map<const void*, std::vector<Copy>> runs;  // Under way, by where they arrive.
+inline std::string problem;
+inline std::vector<std::pair<const unsigned char*, const unsigned char*>> memory;
+inline bool progress;
+
+inline void report(const std::string& text) {
+  if (problem.empty()) problem = text;
+}
+inline void yield() { swapcontext(&fiber->context, &scheduler); }
+inline void meet(Meeting& meeting, int all, const std::function<void()>& last = [] {}) {
+  const int generation = meeting.generation;
+  if (++meeting.arrived == all) {
+    last();
+    meeting.arrived = 0;
+    ++meeting.generation;
+    progress = true;
+    return;
+  }
+  while (meeting.generation == generation) yield();
+}
+inline Warpgroup& warpgroup() { return fiber->group->warpgroups[fiber->thread / 128]; }
+
+inline float to_float(half value) {
+  const unsigned sign = value.bits >> 15, exponent = value.bits >> 10 & 31, part = value.bits & 1023;
+  float result;
+  if (exponent == 31)
+    result = part ? NAN : INFINITY;
+  else if (exponent == 0)
+    result = std::ldexp((float)part, -24);
+  else
+    result = std::ldexp((float)(part + 1024), (int)exponent - 25);
+  return sign ? -result : result;
+}
+inline half to_half(float value) {
+  uint32_t raw;
+  std::memcpy(&raw, &value, 4);
+  const uint16_t sign = raw >> 16 & 0x8000;
+  if (std::isnan(value)) return {(uint16_t)(sign | 0x7e00)};
+  const float size = std::fabs(value);
+  if (size >= 65520.0f) return {(uint16_t)(sign | 0x7c00)};
+  int exponent;
+  std::frexp(size, &exponent);
+  const int unit = std::max(exponent - 11, -24);  // Of the last bit.
+  const float rest = std::nearbyint(std::ldexp(size, -unit));
+  uint16_t bits = 0;
+  if (rest > 0) {
+    int e;
+    const float mantissa = std::frexp(rest, &e);
+    const int power = unit + e - 1;
+    if (power < -14)
+      bits = (uint16_t)std::ldexp(rest, unit + 24);
+    else
+      bits = (uint16_t)((power + 15) << 10 | ((int)std::ldexp(mantissa, 11) - 1024));
+  }
+  return {(uint16_t)(sign | bits)};
+}
+
+inline float cell(unsigned long long operand, int line, int k, bool half_floats) {
+  // Bits of the descriptor: address, lead and stride in 16 bytes, no swizzle.
+  const unsigned start = (operand & 0x3fff) << 4, lead = (operand >> 16 & 0x3fff) << 4;
+  const unsigned stride = (operand >> 32 & 0x3fff) << 4;
+  if (operand >> 46) report("a descriptor has bits it should not have");
+  const int size = half_floats ? 2 : 4, unit = 16 / size;
+  const unsigned at =
+      start + line / 8 * stride + line % 8 * 16 + k / unit * lead + k % unit * size;
+  if (at + size > (unsigned)local_bytes) {
+    report("a product reads beyond local memory");
+    return NAN;
+  }
+  const unsigned char* place = fiber->group->local + at;
+  if (half_floats) return to_float(*(const half*)place);
+  uint32_t raw;
+  std::memcpy(&raw, place, 4);
+  raw &= 0xffffe000;
+  float value;
+  std::memcpy(&value, &raw, 4);
+  return value;
+}
+inline void multiply(const Product& product) {
+  const int columns = product.count * 2, depth = product.half ? 16 : 8;
+  std::vector<float> a(64 * depth), b(columns * depth);
+  for (int k = 0; k < depth; ++k) {
+    for (int row = 0; row < 64; ++row) a[row * depth + k] = cell(product.a, row, k, product.half);
+    for (int column = 0; column < columns; ++column)
+      b[column * depth + k] = cell(product.b, column, k, product.half);
+  }
+  for (int thread = 0; thread < 128; ++thread)
+    for (int k = 0; k < product.count; ++k) {
+      const int row = thread / 32 * 16 + thread % 32 / 4 + k % 4 / 2 * 8;
+      const int column = k / 4 * 8 + thread % 4 * 2 + k % 2;
+      float total = 0;
+      for (int j = 0; j < depth; ++j) total += a[row * depth + j] * b[column * depth + j];
+      float& sum = product.sums[thread][k];
+      sum = product.add ? sum + total : total;
+    }
+}
+inline void give(float* sums, int count, bool half_floats, unsigned long long a,
+                 unsigned long long b, bool add) {
+  Warpgroup& own = warpgroup();
+  if (own.given == 0) own.next = Product{{}, count, half_floats, a, b, add};
+  if (own.next.a != a || own.next.b != b) report("threads of a warpgroup disagree");
+  own.next.sums[fiber->thread % 128] = sums;
+  ++own.given;
+  meet(own.meeting, 128, [&] {
+    own.open.push_back(own.next);
+    own.given = 0;
+  });
+}
+}  // namespace emulator
+
+#define threadIdx (Place{(unsigned)emulator::fiber->thread, 0, 0})
+#define blockIdx (emulator::fiber->group->place)
+
+namespace glenside {
+inline float number(half value) { return emulator::to_float(value); }
+inline float number(float value) { return value; }
+inline float rounded(float value) { return emulator::to_float(emulator::to_half(value)); }
+inline int bits(float value) {
+  int raw;
+  std::memcpy(&raw, &value, 4);
+  return raw;
+}
+template <typename T>
+inline uint4 packed(const T* values) {
+  uint4 result;
+  std::memcpy(&result, values, 16);
+  return result;
+}
+inline uint4 stored(const float (&values)[8]) {
+  half halves[8];
+  for (int k = 0; k < 8; ++k) halves[k] = emulator::to_half(values[k]);
+  return packed(halves);
+}
+inline uint4 stored(const float (&values)[4]) { return packed(values); }
+inline void assign(half& place, float value) { place = emulator::to_half(value); }
+inline void assign(float& place, float value) { place = value; }
+
+inline void copy(unsigned char* target, const void* source, bool there) {
+  using namespace emulator;
+  const long at = target - fiber->group->local;
+  if (at < 0 || at + 16 > local_bytes || at % 16) report("a copy to outside of local memory");
+  if ((uintptr_t)source % 16) report("a copy from an odd place");
+  bool inside = !there;
+  for (const auto& [low, high] : memory)
+    inside |= (const unsigned char*)source >= low && (const unsigned char*)source + 16 <= high;
+  if (!inside) {
+    report("a copy from outside of all buffers");
+    return;
+  }
+  std::memset(target, 0xff, 16);
+  fiber->open.push_back({target, source, there});
+}
+inline void copies_commit() {
+  emulator::fiber->committed.push_back(std::move(emulator::fiber->open));
+  emulator::fiber->open.clear();
+}
+template <int PENDING>
+inline void copies_wait() {
+  auto& committed = emulator::fiber->committed;
+  while ((int)committed.size() > PENDING) {
+    for (const auto& one : committed.front()) {
+      if (one.there)
+        std::memcpy(one.target, one.source, 16);
+      else
+        std::memset(one.target, 0, 16);
+    }
+    committed.pop_front();
+  }
+}
+struct Arrival {
+  int rounds, expected, rest;  // Bytes of the round under way: those to come may be below zero.
+};
+inline void prepare(Arrival& arrival) { arrival = {0, 0, 0}; }
+inline void prepared() {}
+inline void expect(Arrival& arrival, int size) {
+  if (arrival.expected) emulator::report("a run is asked for before the last came");
+  arrival.expected = size;
+  arrival.rest += size;
+}
+inline void copy_run(unsigned char* target, const void* source, int size, Arrival& arrival) {
+  if (size % 16) emulator::report("a run that is not made of 16 bytes");
+  for (int at = 0; at < size; at += 16) {
+    copy(target + at, (const unsigned char*)source + at, true);
+    emulator::runs[&arrival].push_back(emulator::fiber->open.back());
+    emulator::fiber->open.pop_back();
+    arrival.rest -= 16;
+  }
+}
+inline void wait_for(Arrival& arrival, int round) {
+  using namespace emulator;
+  for (int turns = 0; arrival.rounds == round; ++turns) {
+    if (arrival.expected && arrival.rest == 0) {
+      for (const auto& one : runs[&arrival]) std::memcpy(one.target, one.source, 16);
+      runs[&arrival].clear();
+      arrival.expected = 0;
+      ++arrival.rounds;
+      progress = true;
+    } else if (turns > 100000) {
+      return report("a run that nobody asked for");
+    } else {
+      yield();
+    }
+  }
+  if (arrival.rounds != round + 1) report("a run is waited for in the wrong round");
+}
+inline void visible_to_products() {}
+inline void products_begin() {}
+inline void products_commit() {
+  auto& own = emulator::warpgroup();
+  emulator::meet(own.meeting, 128, [&] {
+    own.committed.push_back(std::move(own.open));
+    own.open.clear();
+  });
+}
+template <int PENDING>
+inline void products_wait() {
+  auto& own = emulator::warpgroup();
+  emulator::meet(own.meeting, 128, [&] {
+    while ((int)own.committed.size() > PENDING) {
+      for (const auto& product : own.committed.front()) emulator::multiply(product);
+      own.committed.pop_front();
+    }
+  });
+}
+inline unsigned long long operand(const unsigned char* start, int lead) {
+  const unsigned long long at = start - emulator::fiber->group->local;
+  if (at % 16 || lead % 16) emulator::report("an operand at an odd place");
+  return at >> 4 | (unsigned long long)(lead >> 4) << 16 | (unsigned long long)(128 >> 4) << 32;
+}
+inline void group_wait() { emulator::meet(emulator::fiber->group->meeting, emulator::threads); }
+inline void cluster_wait() {
+  emulator::meet(emulator::cluster_meeting, emulator::threads * (int)emulator::cluster->size());
+}
+inline float of_group(const float* own, int rank) {
+  using namespace emulator;
+  const long at = (const unsigned char*)own - fiber->group->local;
+  if (at < 0 || at + 4 > local_bytes) report("a read beyond local memory");
+  return *(const float*)((*cluster)[rank].local + at);
+}
+inline float4 of_group4(const float* own, int rank) {
+  if ((uintptr_t)own % 16) emulator::report("a vector at an odd place");
+  return {of_group(own, rank), of_group(own + 1, rank), of_group(own + 2, rank),
+          of_group(own + 3, rank)};
+}
+}  // namespace glenside
+
+namespace emulator {
+inline std::function<void()> body;
+inline void enter() {
+  body();
+  fiber->done = true;
+  progress = true;
+  for (;;) swapcontext(&fiber->context, &scheduler);
+}
+// Runs a launch whose clusters lie along z.
+inline void launch(const int grid[3], int count, int bytes, const std::function<void()>& kernel) {
+  threads = count;
+  local_bytes = bytes;
+  body = kernel;
+  const int guard = 4096;
+  for (int y = 0; y < grid[1] && problem.empty(); ++y)
+    for (int x = 0; x < grid[0] && problem.empty(); ++x) {
+      const int together = grid[2];
+      std::vector<Group> groups(together);
+      std::vector<std::vector<unsigned char>> local(together);
+      std::vector<Fiber> fibers((size_t)together * count);
+      cluster = &groups;
+      cluster_meeting = {};
+      runs.clear();
+      for (int z = 0; z < together; ++z) {
+        local[z].assign(bytes + 2 * guard + 128, 0xff);
+        const uintptr_t start = (uintptr_t)local[z].data() + guard;
+        groups[z].local = (unsigned char*)((start + 127) / 128 * 128);
+        groups[z].rank = z;
+        groups[z].place = {(unsigned)x, (unsigned)y, (unsigned)z};
+        groups[z].warpgroups.resize(count / 128);
+        for (int thread = 0; thread < count; ++thread) {
+          Fiber& one = fibers[(size_t)z * count + thread];
+          one.group = &groups[z];
+          one.thread = thread;
+          one.stack.reset(new char[65536]);
+          getcontext(&one.context);
+          one.context.uc_stack.ss_sp = one.stack.get();
+          one.context.uc_stack.ss_size = 65536;
+          one.context.uc_link = nullptr;
+          makecontext(&one.context, enter, 0);
+        }
+      }
+      for (bool left = true; left && problem.empty();) {
+        left = progress = false;
+        for (Fiber& one : fibers) {
+          if (one.done) continue;
+          left = true;
+          fiber = &one;
+          swapcontext(&scheduler, &one.context);
+        }
+        if (left && !progress) report("threads wait for each other");
+      }
+      for (int z = 0; z < together; ++z) {
+        const unsigned char* end = local[z].data() + local[z].size();
+        for (const unsigned char* at = groups[z].local + bytes; at < end; ++at)
+          if (*at != 0xff) report("a write beyond local memory");
+      }
+      for (const Fiber& one : fibers)
+        for (const auto& group : one.committed)
+          if (!group.empty()) report("copies that nobody waits for");
+    }
+}
+}  // namespace emulator
