@@ -134,6 +134,29 @@ def test_limits_below_the_program(limits):
     assert exploration.egraph.node_count == 6
 
 
+def test_a_time_limit_counts_growing_only(monkeypatch):
+    """Not what is done between the steps, such as reading a picture."""
+    import time
+
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    exploration = glenside.explore(builders.access(X, 1), rules=[UNGUARDED], time_limit=1.0)
+    for _ in range(3):
+        assert exploration.step() is not None
+        now[0] += 100
+    assert exploration.stop_reason is None
+    apply = exploration._egraph.apply
+
+    def slow(rule):
+        now[0] += 2
+        return apply(rule)
+
+    monkeypatch.setattr(exploration._egraph, "apply", slow)
+    exploration.run()
+    assert exploration.stop_reason is StopReason.TIME_LIMIT
+    assert len(exploration.snapshots) == 5
+
+
 def test_several_outputs_and_zero_sizes():
     model = Model(
         "<b>&'\"</script>",
