@@ -14,11 +14,12 @@ from types import FrameType
 
 
 @contextmanager
-def between_steps() -> Iterator[Callable[[], None]]:
-    """Holds Ctrl-C back in the body until the function it yields is called, or the body ends.
+def held_back() -> Iterator[Callable[[], bool]]:
+    """Holds Ctrl-C back in the body, and raises it when the body ends.
 
-    A second Ctrl-C acts at once. Outside the main thread, which alone receives signals, and where
-    somebody else handles Ctrl-C, nothing is changed.
+    The function it yields says whether there is one, so that the body can end soon. A second Ctrl-C
+    acts at once. Outside the main thread, which alone receives signals, and where somebody else
+    handles Ctrl-C, nothing is changed.
     """
     pending = False
     previous = signal.getsignal(signal.SIGINT)
@@ -33,17 +34,24 @@ def between_steps() -> Iterator[Callable[[], None]]:
             raise KeyboardInterrupt
         pending = True
 
-    def check() -> None:
-        nonlocal pending
-        if pending:
-            pending = False
-            raise KeyboardInterrupt
-
     if ours:
         signal.signal(signal.SIGINT, hold)
     try:
-        yield check
+        yield lambda: pending
     finally:
         if ours:
             signal.signal(signal.SIGINT, previous)
-    check()
+    if pending:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def between_steps() -> Iterator[Callable[[], None]]:
+    """Likewise, but the function it yields raises Ctrl-C where there is one."""
+    with held_back() as pending:
+
+        def check() -> None:
+            if pending():
+                raise KeyboardInterrupt
+
+        yield check

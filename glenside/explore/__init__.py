@@ -15,6 +15,7 @@ from glenside.limits import ITER_LIMIT, NODE_LIMIT
 if TYPE_CHECKING:
     from glenside.explore.access_drawing import draw_access
     from glenside.explore.comparison import Comparison, compare
+    from glenside.explore.egraph_drawing import draw_egraph
     from glenside.explore.history import History
     from glenside.explore.program_drawing import draw_program, draw_programs
     from glenside.explore.record import Exploration, Snapshot
@@ -28,6 +29,7 @@ __all__ = [
     "Snapshot",
     "compare",
     "draw_access",
+    "draw_egraph",
     "draw_program",
     "draw_programs",
     "explore",
@@ -81,6 +83,7 @@ def explore(
 _HOMES = {
     "access_drawing": ("draw_access",),
     "comparison": ("Comparison", "compare"),
+    "egraph_drawing": ("draw_egraph",),
     "history": ("History",),
     "program_drawing": ("draw_program", "draw_programs"),
     "record": ("Exploration", "Snapshot"),

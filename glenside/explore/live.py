@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from glenside.errors import ExtractionError
+
 if TYPE_CHECKING:
     from glenside.explore.record import Exploration, Snapshot
 
@@ -13,6 +15,8 @@ TOP = 3
 """Rules that are named for each pass."""
 SHOWN = 2
 """Parts of a cost that are shown: those that decide."""
+PRICED = 20_000
+"""E-nodes beyond which only the last pass is priced: it takes much longer than growing does."""
 
 
 def watch(exploration: Exploration, console: Any, until: str | None = None) -> bool:
@@ -25,12 +29,15 @@ def watch(exploration: Exploration, console: Any, until: str | None = None) -> b
     """
     found = until is not None and exploration.contains(until)
     costs = [_best(exploration)]
-    with _shown(console) as show:
-        while not found and exploration.step() is not None:
-            costs.append(_best(exploration))
-            show(table(exploration, costs))
-            found = until is not None and exploration.contains(until)
-    console.print(table(exploration, costs))
+    try:
+        with _shown(console) as show:
+            while not found and (snapshot := exploration.step()) is not None:
+                costs.append(_best(exploration) if snapshot.nodes <= PRICED else "...")
+                show(table(exploration, costs))
+                found = until is not None and exploration.contains(until)
+        costs[-1] = _best(exploration)
+    finally:  # Also what was done up to Ctrl-C.
+        console.print(table(exploration, costs))
     return found
 
 
@@ -78,8 +85,6 @@ def _rules(snapshot: Snapshot) -> str:
 
 
 def _best(exploration: Exploration) -> str:
-    from glenside.errors import ExtractionError
-
     try:
         cost = exploration.best_cost()
     except ExtractionError:

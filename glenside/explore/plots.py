@@ -155,7 +155,8 @@ def overview(exploration: Exploration) -> Chart:
 
 
 def comparison(runs: Comparison) -> Chart:
-    """Growth, seconds and best cost of several runs in one picture."""
+    """Growth, seconds and best cost of several runs in one picture; no costs where there is no cost
+    model by which all of them are priced."""
     alt = _altair()
     color = alt.Color("run:N", title=None, sort=list(runs.names))
 
@@ -173,7 +174,16 @@ def comparison(runs: Comparison) -> Chart:
         total[row["run"]] += row["seconds"]
         row["total"] = total[row["run"]]
     costs = runs.rows("costs")
-    first = [(row["cost_model"], row["part"]) for row in costs][:1]
+    priced = [
+        {(row["cost_model"], row["part"]) for row in costs if row["run"] == run}
+        for run in runs.names
+    ]
+    # Only what all runs are priced by can be compared.
+    first = [
+        (row["cost_model"], row["part"])
+        for row in costs
+        if all((row["cost_model"], row["part"]) in each for each in priced)
+    ][:1]
     costs = [row for row in costs if (row["cost_model"], row["part"]) in first]
     panels = [
         lines(iterations, _passes(alt), "nodes", "E-nodes"),

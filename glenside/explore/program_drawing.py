@@ -1,9 +1,7 @@
 """Programs as graphs, results above, accelerator calls coloured.
 
-The layout is layered: a term stands above all that it is built from, and within a layer near what
-it is joined to (Sugiyama, Tagawa, Toda, "Methods for visual understanding of hierarchical system
-structures", 1981). Chains of transformers are one box unless asked otherwise, and of a large
-program only what computes is drawn.
+Chains of transformers are one box unless asked otherwise, and of a large program only what it has
+of each operator is told.
 """
 
 from __future__ import annotations
@@ -13,13 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from glenside.errors import InputError
-from glenside.explore.svg import Svg
+from glenside.explore.layout import MARGIN, layered
+from glenside.explore.svg import Svg, bars
 from glenside.language import Term, topological_order
 from glenside.language.operators import CALLS, OPERATORS, TRANSFORMERS
 
 MOST = 400
 """Boxes of one drawing."""
-_WIDE, _HIGH, _ACROSS, _DOWN, _MARGIN = 150.0, 38.0, 14.0, 34.0, 14.0
+_WIDE, _HIGH = 150.0, 38.0
 
 
 @dataclass
@@ -63,13 +62,13 @@ def draw_programs(programs: Mapping[str, Term | Iterable[Term]], **options: obje
         name: draw_program(terms, **options)  # type: ignore[arg-type]
         for name, terms in programs.items()
     }
-    width = sum(each.width for each in drawn.values()) + _MARGIN * (len(drawn) - 1)
+    width = sum(each.width for each in drawn.values()) + MARGIN * (len(drawn) - 1)
     picture = Svg(width, max(each.height for each in drawn.values()) + 22)
     at = 0.0
     for name, each in drawn.items():
-        picture.text(at + _MARGIN, 16, name)
+        picture.text(at + MARGIN, 16, name)
         picture.place(each, at, 22)
-        at += each.width + _MARGIN
+        at += each.width + MARGIN
     return picture
 
 
@@ -126,66 +125,21 @@ def _kind(term: Term) -> str:
 
 
 def _laid_out(boxes: Sequence[_Box]) -> Svg:
-    depth = [0] * len(boxes)
-    for number, box in enumerate(boxes):  # Operands stand in front.
-        depth[number] = 1 + max((depth[b] for b in box.below), default=-1)
-    # Leaves and lone chains stand right below their first user, not at the bottom.
-    users: list[list[int]] = [[] for _ in boxes]
-    for number, box in enumerate(boxes):
+    leaves = [number for number, box in enumerate(boxes) if box.kind == "leaf"]
+    layout = layered([box.below for box in boxes], [(_WIDE, _HIGH)] * len(boxes), leaves)
+    picture = Svg(layout.width, layout.height)
+    for (x, y), box in zip(layout.corners, boxes, strict=True):
         for each in box.below:
-            users[each].append(number)
-    for number in reversed(range(len(boxes))):
-        if users[number] and boxes[number].kind == "leaf":
-            depth[number] = min(depth[user] for user in users[number]) - 1
-    layers: dict[int, list[int]] = {}
-    for number, layer in enumerate(depth):
-        layers.setdefault(layer, []).append(number)
-    top = max(layers, default=0)
-    position = {n: float(i) for each in layers.values() for i, n in enumerate(each)}
-    for _ in range(4):
-        for layer in range(top, -1, -1):
-            _arrange(layers[layer], position, users)
-        for layer in range(top + 1):
-            _arrange(layers[layer], position, [box.below for box in boxes])
-    widest = max((len(each) for each in layers.values()), default=0)
-    width = widest * (_WIDE + _ACROSS) - _ACROSS + 2 * _MARGIN
-    picture = Svg(width, (top + 1) * (_HIGH + _DOWN) - _DOWN + 2 * _MARGIN)
-    corner: dict[int, tuple[float, float]] = {}
-    for layer, numbers in layers.items():
-        left = (width - len(numbers) * (_WIDE + _ACROSS) + _ACROSS) / 2
-        for i, number in enumerate(numbers):
-            corner[number] = (
-                left + i * (_WIDE + _ACROSS),
-                _MARGIN + (top - layer) * (_HIGH + _DOWN),
-            )
-    for number, box in enumerate(boxes):
-        x, y = corner[number]
-        for each in box.below:
-            bx, by = corner[each]
+            bx, by = layout.corners[each]
             ax, ay, cx, cy = x + _WIDE / 2, y + _HIGH, bx + _WIDE / 2, by
             picture.path(f"M{ax:g} {ay:g}C{ax:g} {ay + 18:g} {cx:g} {cy - 18:g} {cx:g} {cy:g}")
-    for number, box in enumerate(boxes):
-        x, y = corner[number]
+    for (x, y), box in zip(layout.corners, boxes, strict=True):
         inner = Svg(0, 0)
         inner.rect(x, y, _WIDE, _HIGH, box.kind, rx="5")
         inner.text(x + _WIDE / 2, y + 16, _short(box.title), anchor="middle")
         inner.text(x + _WIDE / 2, y + 31, _short(box.note), "faint", anchor="middle")
         picture.group(f"{box.hint}: {box.title} {box.note}", inner.parts)
     return picture
-
-
-def _arrange(numbers: list[int], position: dict[int, float], near: Sequence[Sequence[int]]) -> None:
-    """Orders a layer by where its neighbours stand."""
-
-    def wanted(number: int) -> float:
-        others = near[number]
-        if not others:
-            return position[number]
-        return sum(position[each] for each in others) / len(others)
-
-    numbers.sort(key=lambda number: (wanted(number), number))
-    for i, number in enumerate(numbers):
-        position[number] = i - len(numbers) / 2
 
 
 def _short(text: str, most: int = 22) -> str:
@@ -199,17 +153,9 @@ def _summary(roots: Sequence[Term]) -> Svg:
     moves = sum(_kind(term) == "move" for term in order)
     leaves = sum(_kind(term) == "leaf" for term in order)
     rows = [
-        *(("call", name, count) for name, count in calls.most_common()),
-        *(("compute", name, count) for name, count in computes.most_common()),
-        ("move", "transformers", moves),
-        ("leaf", "tensors and constants", leaves),
+        *(("call", name, count, "") for name, count in calls.most_common()),
+        *(("compute", name, count, "") for name, count in computes.most_common()),
+        ("move", "transformers", moves, ""),
+        ("leaf", "tensors and constants", leaves, ""),
     ]
-    most = max(count for _, _, count in rows)
-    picture = Svg(420, 24 * len(rows) + 40)
-    picture.text(_MARGIN, 20, f"{len(order):,} terms: too many to draw, so by what they are")
-    for i, (kind, name, count) in enumerate(rows):
-        y = 34 + 24 * i
-        picture.text(_MARGIN, y + 13, _short(name))
-        picture.rect(180, y, max(180 * count / most, 2), 18, kind, rx="3")
-        picture.text(180 + 180 * count / most + 8, y + 13, f"{count:,}", "faint")
-    return picture
+    return bars(f"{len(order):,} terms: too many to draw, so by what they are", rows)

@@ -2,21 +2,23 @@
 
 While it grows only counters are recorded: sizes, and egglog's own report of each rule. What needs
 the rows of the e-graph (whether a program is in it, what the best one costs, the members of a
-class) is gathered afterwards, by growing another one the same way: see
-:mod:`glenside.explore.history`.
+class) is gathered when it is asked for, by growing another one the same way: see
+:mod:`glenside.explore.history` and :mod:`glenside.explore.pricing`.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glenside.errors import InputError
+from glenside.errors import GlensideError, InputError, UnsoundRewrite
+from glenside.interrupt import held_back
 from glenside.language import Model, Term, parse
 from glenside.rewrites.egraph import EGraph
 from glenside.rewrites.frozen import FrozenEGraph
@@ -26,6 +28,7 @@ from glenside.rewrites.saturation import Applied, RuleStep, Stepper, StopReason
 
 if TYPE_CHECKING:
     from glenside.explore.history import History
+    from glenside.explore.pricing import Pricing
     from glenside.extraction import CostModel, Extraction
 
 PHASES = ("search and apply", "merge", "rebuild", "types", "bookkeeping")
@@ -43,7 +46,7 @@ class RuleRecord:
     changed: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Snapshot:
     """The e-graph after a pass; number 0 is the program as it was loaded."""
 
@@ -73,6 +76,12 @@ class Snapshot:
         """Matches of all rules in this pass."""
         return sum(each.matches for each in self.rules)
 
+    def __repr__(self) -> str:
+        return (
+            f"<after pass {self.iteration}: {self.nodes:,} e-nodes in {self.classes:,} classes, "
+            f"{self.matches:,} matches>"
+        )
+
 
 class Exploration:
     """An e-graph while it grows, and the record of how it grew.
@@ -80,6 +89,7 @@ class Exploration:
     :param model: the program it starts from.
     :param rules: what is applied, stage by stage.
     :param cost_models: by which programs in it are priced; the first is the one asked by default.
+    :raises InputError: no cost model is given, or two have the same name.
     """
 
     def __init__(
@@ -96,16 +106,28 @@ class Exploration:
         self.model = model
         self.rules = tuple(rules)
         self.cost_models = {each.name: each for each in cost_models}
+        if not cost_models or len(self.cost_models) < len(cost_models):
+            names = ", ".join(each.name for each in cost_models) or "none"
+            raise InputError(f"cost models are given at least one, no two of a name; got {names}")
         self.target = target
         self.node_limit = node_limit
         self._egraph = EGraph([rule for each in rules for rule in each])
         self._egraph.load(model.roots)
+        self._interrupted: Callable[[], bool] = lambda: False
         self._stepper = Stepper(
-            rules, node_limit=node_limit, iter_limit=iter_limit, time_limit=time_limit
+            rules,
+            node_limit=node_limit,
+            iter_limit=iter_limit,
+            time_limit=time_limit,
+            pause=lambda: self._interrupted(),
         )
         self._passes: Iterator[tuple[RuleStep, ...]] = self._stepper.passes(self._egraph)
+        self._over: str = ""
+        """Why it cannot grow any more, where that is no limit and no fixed point."""
         self._frozen: tuple[int, FrozenEGraph] | None = None
         self._history: tuple[int, History] | None = None
+        self._extracted: tuple[int, dict[str, Extraction]] = (0, {})
+        self._pricing: Pricing | None = None
         self.snapshots: list[Snapshot] = []
         """The e-graph at the start and after every pass."""
         self._snapshot(None, (), 0.0, {}, False)
@@ -113,10 +135,27 @@ class Exploration:
     # --- growing ----------------------------------------------------------------------------------
 
     def step(self) -> Snapshot | None:
-        """One pass over the rules of the present stage; None when there is nothing left to do."""
-        started = time.perf_counter()
-        taken = next(self._passes, None)
-        return None if taken is None else self._note(taken, time.perf_counter() - started)
+        """One pass over the rules of the present stage; None when there is nothing left to do.
+
+        Ctrl-C ends it after the rule being applied; it can then be gone on with.
+
+        :raises UnsoundRewrite: a rule equated what has different types.
+        :raises GlensideError: it was closed, or broken off in the middle of a rule.
+        """
+        if self.stop_reason is not None:
+            return None
+        if self._over:
+            raise GlensideError(f"this exploration cannot go on: {self._over}")
+        with held_back() as self._interrupted:
+            started = time.perf_counter()
+            self._over = "it was broken off while a rule was applied"
+            try:
+                taken = next(self._passes, None)
+            except UnsoundRewrite as problem:
+                self._over = "one of its rules is unsound"
+                raise self._stepper.unsound_step(self.model.roots) from problem
+            self._over = ""
+            return None if taken is None else self._note(taken, time.perf_counter() - started)
 
     def run(self, passes: int | None = None) -> Exploration:
         """So many passes, or until it ends."""
@@ -205,19 +244,42 @@ class Exploration:
         self.snapshots.append(snapshot)
         return snapshot
 
+    @property
+    def readable(self) -> bool:
+        """Whether :attr:`egraph` can be looked at: not where it was closed before anybody did, nor
+        where a rule was unsound."""
+        return not self._over or (self._frozen is not None and self._frozen[0] == self.last_change)
+
+    @property
+    def last_change(self) -> int:
+        """The last pass that changed something, 0 when none did."""
+        changed = (each.iteration for each in reversed(self.snapshots) if each.changed)
+        return next(changed, 0)
+
     def close(self) -> None:
-        """Gives the e-graph's memory back; the record and what was frozen stay."""
-        self._passes = iter(())
-        self._egraph.close()
+        """Gives the e-graph's memory back; the record and what was looked at stay."""
+        if not self._over:
+            self._over = "it was closed"
+            self._egraph.close()
 
     # --- what is in it ----------------------------------------------------------------------------
 
     @property
     def egraph(self) -> FrozenEGraph:
-        """The e-graph as it is now, as plain data: what its roots reach."""
-        now = len(self.snapshots)
+        """The e-graph as it is now, as plain data: what its roots reach.
+
+        :raises UnsoundRewrite: a rule made an ill-typed term; says which.
+        :raises GlensideError: it was closed before anybody looked.
+        """
+        now = self.last_change
         if self._frozen is None or self._frozen[0] != now:
-            self._frozen = (now, self._egraph.freeze())
+            if self._over:
+                raise GlensideError(f"this e-graph cannot be looked at: {self._over}")
+            try:
+                self._frozen = (now, self._egraph.freeze())
+            except UnsoundRewrite as problem:
+                self._over = "one of its rules is unsound"
+                raise self._stepper.unsound_state(self.model.roots, problem) from None
         return self._frozen[1]
 
     def contains(self, pattern: str | Pattern | Term) -> bool:
@@ -233,15 +295,40 @@ class Exploration:
         """The cheapest program found so far.
 
         :param cost_model: or the name of one; the first of :attr:`cost_models` by default.
-        :raises ExtractionError: there is no such cost model.
+        :raises ExtractionError: there is no such cost model, or it allows no program.
         """
         from glenside.extraction import extract
 
-        return extract(self.egraph, self._cost_model(cost_model), original=self.model.roots)
+        model = self._cost_model(cost_model)
+        now = self.last_change
+        if self._extracted[0] != now:
+            self._extracted = now, {}
+        known = self._extracted[1]
+        if self.cost_models.get(model.name) is not model:
+            return extract(self.egraph, model, original=self.model.roots)
+        if model.name not in known:
+            known[model.name] = extract(self.egraph, model, original=self.model.roots)
+            self._prices.note(model, now, known[model.name].cost)
+        return known[model.name]
 
     def best_cost(self, cost_model: str | CostModel | None = None) -> tuple[float, ...]:
         """What the cheapest program found so far costs."""
         return self.extract(cost_model).cost
+
+    @property
+    def costs(self) -> dict[str, tuple[tuple[float, ...] | None, ...]]:
+        """For each cost model what the cheapest program cost after each pass: () where the model
+        allows none, None where a pass of a long run was left out (:mod:`glenside.explore.pricing`).
+        """
+        return self._prices.all()
+
+    @property
+    def _prices(self) -> Pricing:
+        from glenside.explore.pricing import Pricing
+
+        if self._pricing is None:
+            self._pricing = Pricing(self)
+        return self._pricing
 
     def _cost_model(self, given: str | CostModel | None) -> CostModel:
         from glenside.extraction import find_cost_model
@@ -257,7 +344,7 @@ class Exploration:
         """What every pass brought, from growing the e-graph a second time."""
         from glenside.explore.history import History
 
-        now = len(self.snapshots)
+        now = self.last_change
         if self._history is None or self._history[0] != now:
             self._history = (now, History.of(self))
         return self._history[1]
@@ -310,20 +397,28 @@ class Exploration:
 
     def __repr__(self) -> str:
         last = self.snapshots[-1]
-        state = self.stop_reason or "going on"
+        state = self.stop_reason or self._over or "going on"
+        passes = f"{last.iteration} pass{'es' * (last.iteration != 1)}"
         return (
-            f"<Exploration of {self.model.name}: {last.iteration} passes, {last.nodes:,} e-nodes "
-            f"in {last.classes:,} classes, {state}>"
+            f"<Exploration of {self.model.name}: {passes}, {last.nodes:,} e-nodes in "
+            f"{last.classes:,} classes, {state}>"
         )
 
 
 def holds(egraph: FrozenEGraph, model: Model, pattern: str | Pattern | Term) -> bool:
     """Whether a term or a match of a pattern is in an e-graph grown from ``model``."""
     if isinstance(pattern, str):
-        pattern = Pattern.parse(pattern) if "?" in pattern else _term(pattern, model)
+        pattern = as_query(pattern, model)
     if isinstance(pattern, Term):
         return contains(egraph, pattern) is not None
     return next(matches(egraph, pattern), None) is not None
+
+
+def as_query(text: str, model: Model) -> Pattern | Term:
+    """A pattern where the text has variables, else a term over the tensors of ``model``."""
+    # A name in quotes may hold a question mark.
+    variables = "?" in re.sub(r'"(?:[^"\\]|\\.)*"', "", text)
+    return Pattern.parse(text) if variables else _term(text, model)
 
 
 def _term(text: str, model: Model) -> Term:
@@ -335,11 +430,16 @@ def _seconds(times: Mapping[str, timedelta]) -> float:
     return sum((each.total_seconds() for each in times.values()), 0.0)
 
 
-_MEMORY = Path("/proc/self/statm")
+_MEMORY = "/proc/self/statm"
 
 
 def _resident_bytes() -> int:
     try:
-        return int(_MEMORY.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        # Every pass asks: without buffers and decoding it takes a third of the time.
+        file = os.open(_MEMORY, os.O_RDONLY)
+        try:
+            return int(os.read(file, 200).split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        finally:
+            os.close(file)
     except (OSError, ValueError, IndexError):
         return 0

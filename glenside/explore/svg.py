@@ -21,11 +21,16 @@ text { font: 12px system-ui, sans-serif; fill: #1c2430; }
 .compute { fill: #dbe7fb; stroke: #1a5fcc; }
 .call { fill: #efdcf9; stroke: #8e2bbf; stroke-width: 2.5; }
 .host { fill: #fde2e2; stroke: #c02626; }
+.class { fill: #f6f7f9; stroke: #8a94a3; stroke-dasharray: 4 3; }
+.here { stroke: #1c2430; stroke-width: 2; }
+.chosen { stroke: #0c6b36; stroke-width: 2.5; }
+.cycle { stroke-dasharray: 3 3; }
 @media (prefers-color-scheme: dark) {
   text { fill: #e6eaf0; } .faint { fill: #9aa7b8; }
   .outer, .compute { fill: #17305a; stroke: #6cb0ff; } .item { fill: #4a3110; stroke: #f0a64b; }
   .leaf, .move { fill: #1b212a; stroke: #6b7686; } .call { fill: #40205a; stroke: #d59af5; }
-  .host { fill: #5a1d1d; stroke: #f08a8a; }
+  .host { fill: #5a1d1d; stroke: #f08a8a; } .class { fill: #12161c; stroke: #6b7686; }
+  .here { stroke: #e6eaf0; } .chosen { stroke: #5fd08c; }
 }
 """
 
@@ -49,9 +54,9 @@ class Svg:
             f'<text x="{x:g}" y="{y:g}" class="{kind}" text-anchor="{anchor}">{escaped}</text>'
         )
 
-    def path(self, d: str) -> None:
+    def path(self, d: str, kind: str = "") -> None:
         """An edge."""
-        self.parts.append(f'<path class="edge" d="{d}"/>')
+        self.parts.append(f'<path class="{f"edge {kind}".strip()}" d="{d}"/>')
 
     def group(self, title: str, parts: Iterable[str]) -> None:
         """Parts with a text that is shown when they are pointed at."""
@@ -97,3 +102,24 @@ class Svg:
                 f"cannot write {target}: {problem.strerror or problem}"
             ) from problem
         return target
+
+
+def bars(title: str, rows: Iterable[tuple[str, str, int, str]]) -> Svg:
+    """Counts as bars: each row a kind, a name, the count, and what else there is to say."""
+    rows = list(rows)
+    left = 24 + 6.6 * max((len(name) for _, name, _, _ in rows), default=0)
+    noted = max((len(f"{count:,}  {note}") for _, _, count, note in rows), default=0)
+    longest = max((count for _, _, count, _ in rows), default=0)
+    width = max(left + _BAR + 6.6 * noted + 16, 6.8 * len(title) + 28)
+    picture = Svg(width, 24 * len(rows) + 40)
+    picture.text(14, 20, title)
+    for i, (kind, name, count, note) in enumerate(rows):
+        y = 34 + 24 * i
+        bar = max(_BAR * count / longest, 2)
+        picture.text(14, y + 13, name)
+        picture.rect(left, y, bar, 18, kind, rx="3")
+        picture.text(left + bar + 8, y + 13, f"{count:,}  {note}".strip(), "faint")
+    return picture
+
+
+_BAR = 180.0

@@ -56,16 +56,20 @@ def _operators(exploration: Exploration) -> Iterator[Row]:
 
 
 def _rules(exploration: Exploration) -> Iterator[Row]:
-    """One row a pass and rule that was applied in it; ``nodes`` are the e-nodes it brought."""
-    brought = exploration.history.nodes_by_rule
+    """One row a pass and rule that was applied in it; ``nodes`` are the e-nodes it brought,
+    ``equalities`` those that it made members of a class that there was; None where the e-graph
+    cannot be looked at any more."""
+    history = exploration.history if exploration.readable else None
     for each in exploration.snapshots:
         for record in each.rules:
+            at = each.iteration, record.rule
             yield {
                 "iteration": each.iteration,
                 "stage": each.stage,
                 "rule": record.rule,
                 "matches": record.matches,
-                "nodes": brought.get((each.iteration, record.rule), 0),
+                "nodes": history and history.nodes_by_rule.get(at, 0),
+                "equalities": history and history.equalities_by_rule.get(at, 0),
                 "seconds": record.seconds,
                 "changed": record.changed,
             }
@@ -80,10 +84,10 @@ def _phases(exploration: Exploration) -> Iterator[Row]:
 
 def _costs(exploration: Exploration) -> Iterator[Row]:
     """One row a pass, cost model and part of its costs: the cheapest program at that time."""
-    for model, found in exploration.history.costs.items():
+    for model, found in exploration.costs.items():
         parts = getattr(exploration.cost_models[model], "components", ())
         for snapshot, cost in zip(exploration.snapshots, found, strict=True):
-            for position, value in enumerate(cost):
+            for position, value in enumerate(cost or ()):
                 part = parts[position] if position < len(parts) else str(position)
                 yield {
                     "iteration": snapshot.iteration,

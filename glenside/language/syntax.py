@@ -30,7 +30,7 @@ _BY_SPELLING = {operator.spelling: operator for operator in OPERATORS.values()}
 Input = AccessType | Sequence[int] | tuple[Sequence[int], str] | np.ndarray[Any, Any]
 
 
-class _Quoted(str):
+class Quoted(str):
     """A string that was written in quotes: never a number, reference or option."""
 
 
@@ -74,13 +74,14 @@ def _head(term: Term) -> str:
     words = [term.operator.spelling]
     for attribute, value in zip(term.operator.attributes, term.values, strict=True):
         if not attribute.optional:
-            words.append(_spell(value))
+            words.append(spell_value(value))
         elif repr(value) != repr(attribute.default):
-            words.append(f":{attribute.name} {_spell(value)}")
+            words.append(f":{attribute.name} {spell_value(value)}")
     return " ".join(words)
 
 
-def _spell(value: Any) -> str:
+def spell_value(value: Any) -> str:
+    """An attribute value as text."""
     if isinstance(value, tuple):
         return f"({' '.join(map(str, value))})"
     if isinstance(value, str):
@@ -139,7 +140,7 @@ def read_expressions(text: str) -> list[Any]:
             stack.pop()
         elif quoted:
             body = re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], quoted[1:-1])
-            stack[-1].append(_Quoted(body))
+            stack[-1].append(Quoted(body))
         elif atom:
             stack[-1].append(atom)
     if len(stack) > 1:
@@ -206,7 +207,7 @@ class _Reader:
         words = words[::-1]
         while words:
             word = words.pop()
-            if isinstance(word, str) and not isinstance(word, _Quoted) and word.startswith(":"):
+            if isinstance(word, str) and not isinstance(word, Quoted) and word.startswith(":"):
                 option = options.get(word[1:])
                 if option is None or not words:
                     raise TextError(
@@ -214,7 +215,7 @@ class _Reader:
                     )
                 if option.name in values:
                     raise TextError(f"{name}: option {word} is given twice")
-                values[option.name] = _value(option, words.pop(), name)
+                values[option.name] = read_value(option, words.pop(), name)
             else:
                 plain.append(word)
         required = [a for a in operator.attributes if not a.optional]
@@ -227,7 +228,7 @@ class _Reader:
             missing = required[len(plain)].name
             raise TextError(f"{name}: {missing} is missing")
         for attribute, word in zip(required, plain, strict=False):
-            values[attribute.name] = _value(attribute, word, name)
+            values[attribute.name] = read_value(attribute, word, name)
         return operator, values, plain[len(required) :][::-1]
 
     def make(self, operator: Operator, values: dict[str, Any], children: list[Term]) -> Term:
@@ -245,7 +246,7 @@ class _Reader:
 
 
 def _is_name(atom: object) -> bool:
-    return isinstance(atom, str) and not isinstance(atom, _Quoted) and atom.startswith("%")
+    return isinstance(atom, str) and not isinstance(atom, Quoted) and atom.startswith("%")
 
 
 def _input_type(given: Input, dtype: str) -> AccessType:
@@ -263,7 +264,11 @@ def _input_type(given: Input, dtype: str) -> AccessType:
         ) from None
 
 
-def _value(attribute: Attribute, word: Any, operator: str) -> Any:
+def read_value(attribute: Attribute, word: Any, operator: str) -> Any:
+    """The value that an atom or list spells; ``operator`` is for the message.
+
+    :raises TextError: it spells none that the attribute may have.
+    """
     what = f"{operator}: {attribute.name} must be {attribute.kind.value}"
     try:
         match attribute.kind:
@@ -302,7 +307,7 @@ def _number(word: Any) -> int | float | bool:
 
 
 def _is_bare(word: object) -> bool:
-    return isinstance(word, str) and not isinstance(word, _Quoted)
+    return isinstance(word, str) and not isinstance(word, Quoted)
 
 
 def _shorten(expression: Any, limit: int = 60) -> str:
@@ -315,5 +320,5 @@ def _shorten(expression: Any, limit: int = 60) -> str:
             stack += [")", *reversed(top[:limit]), "("]
         else:
             space = " " if shown and shown[-1] != "(" and top != ")" else ""
-            shown += space + (f'"{top[:limit]}"' if isinstance(top, _Quoted) else top[:limit])
+            shown += space + (f'"{top[:limit]}"' if isinstance(top, Quoted) else top[:limit])
     return repr(shown if len(shown) < limit and not stack else shown[: limit - 3] + "...")

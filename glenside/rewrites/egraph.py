@@ -6,7 +6,7 @@ step is one call; between two of them Python decides whether to go on, and Ctrl-
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,15 @@ from glenside.language.operators import OPERATORS
 from glenside.language.term import Term
 from glenside.rewrites.freezing import Reader, freeze, read
 from glenside.rewrites.frozen import FrozenEGraph
-from glenside.rewrites.loading import WATCH, Tables, constructor, watch_declarations
+from glenside.rewrites.loading import (
+    BIRTH,
+    STAMP,
+    WATCH,
+    Tables,
+    birth_declarations,
+    constructor,
+    watch_declarations,
+)
 from glenside.rewrites.program import ACCESS, OPERANDS, program_for
 from glenside.rewrites.regions import Explored, Region
 from glenside.rewrites.ruleset import Rule
@@ -60,6 +68,7 @@ class EGraph:
         self._regions: list[tuple[list[int], list[int]]] = []
         self._tables = Tables(())
         self._unseen: dict[int, tuple[str, Any]] = {}
+        self._known_sizes: dict[str, int] | None = None
 
     def close(self) -> None:
         """Gives the e-graph's memory and declarations back; it cannot be used any more."""
@@ -98,6 +107,7 @@ class EGraph:
     def _load(self, tables: Tables) -> None:
         self._tables = tables
         tables.load(self._egg)
+        self._known_sizes = None
         self._infer_types("loading")
 
     def apply(self, rule: Rule) -> Step:
@@ -156,6 +166,37 @@ class EGraph:
             del self._unseen[position]
         return found
 
+    def expect(
+        self, loaded: Mapping[Term, int], nodes: Sequence[tuple[Term, int, Sequence[int]]]
+    ) -> None:
+        """Names the nodes of a later state, so that :meth:`stamp` notes when they come to be; once
+        for each e-graph.
+
+        :param loaded: the class there of each term that was loaded, operands before users.
+        :param nodes: what to look out for: a term with the node's operator, attributes and types of
+            operands, the class that it ends up in, and the classes of its operands.
+        """
+        self._egg.parse_and_run_program(birth_declarations(ACCESS, OPERANDS))
+        led: set[int] = set()
+        for term, owner in loaded.items():
+            self._tables.ends_up(term, owner, owner not in led)
+            led.add(owner)
+        for number, (term, owner, operands) in enumerate(nodes):
+            self._tables.expect(number, term, owner, tuple(operands))
+        self._tables.load(self._egg)
+
+    def stamp(self, number: int) -> None:
+        """Notes ``number`` for the expected nodes that there are by now, or that have become
+        members of their class by now, and have none."""
+        self._egg.parse_and_run_program(f"(set (birth_now) {number})")
+        self._run(f"(seq (saturate (run {BIRTH})) (run {STAMP}))", BIRTH)
+
+    def stamps(self) -> tuple[dict[int, int], dict[int, int]]:
+        """By the position of each expected node the number with which it was first there, and that
+        with which it was first a member of its class."""
+        reader = Reader(self._egg)
+        return reader.numbers("birth_of"), reader.numbers("birth_joined")
+
     def _infer_types(self, after: str) -> Step:
         return self._run(f"(saturate (run {self._program.types}))", after)
 
@@ -169,6 +210,8 @@ class EGraph:
                 ) from problem
             raise GlensideError(f"rule {rule} failed in egglog: {problem}") from problem
         report = output.report
+        if report.updated:
+            self._known_sizes = None
         return Step(sum(report.num_matches_per_rule.values()), report.updated, (report,))
 
     def size(self) -> tuple[int, int]:
@@ -183,8 +226,10 @@ class EGraph:
         return {op: sizes[name] for name, op in _OPERATOR.items() if sizes.get(name)}
 
     def _sizes(self) -> dict[str, int]:
-        output: Any = self._egg.run_program(bindings.PrintSize(_SPAN, None))[0]
-        return dict(output.sizes)
+        if self._known_sizes is None:
+            output: Any = self._egg.run_program(bindings.PrintSize(_SPAN, None))[0]
+            self._known_sizes = dict(output.sizes)
+        return self._known_sizes
 
     def freeze(self) -> FrozenEGraph:
         """What can be reached from the roots, as plain data.

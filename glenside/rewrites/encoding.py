@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from glenside.language.functions import FUNCTIONS
@@ -30,6 +31,23 @@ def encode(term: Term) -> tuple[Encoded, ...]:
         if attribute.kind in (Kind.NUMBER, Kind.FILL) and not isinstance(values[i], str):
             values[i] = repr(values[i])  # By spelling: 0.0 is not -0.0, and nan is nan.
     return tuple(values)
+
+
+def spellings(term: Term) -> set[tuple[Encoded, ...]]:
+    """The encodings that rules usually give to what reads back as the attributes of ``term``: a
+    whole number with and without a fraction, the usual dtype of a sum named or left out."""
+    choices: list[set[Encoded]] = []
+    for attribute, value in zip(term.operator.attributes, encode(term), strict=True):
+        ways = {value}
+        if attribute.kind is Kind.DTYPE and attribute.name == "accumulate" and term.children:
+            if value == term.children[0].dtype:
+                ways.add(NO_DTYPE)
+        elif attribute.kind in (Kind.NUMBER, Kind.FILL):
+            number = _number(str(value))
+            if isinstance(number, float) and number.is_integer():
+                ways.add(repr(int(number)))
+        choices.append(ways)
+    return set(itertools.product(*choices))
 
 
 def decode(

@@ -105,6 +105,11 @@ class Reader:
         rows = self._rows("load_node")
         return {self._egg.value_to_i64(row.inputs[0]): row.output for row in rows}
 
+    def numbers(self, function: str) -> dict[int, int]:
+        """The rows of a function from a number to a number."""
+        number = self._egg.value_to_i64
+        return {number(row.inputs[0]): number(row.output) for row in self._rows(function)}
+
     def pairs(self, relation: str) -> list[tuple[Class, Class]]:
         """The rows of a relation between accesses."""
         return [(row.inputs[0], row.inputs[1]) for row in self._rows(relation)]

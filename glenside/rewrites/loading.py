@@ -25,11 +25,13 @@ from egglog import bindings
 from glenside.language.operators import OPERATORS, Kind, Operator
 from glenside.language.shape import AccessType
 from glenside.language.term import Term, topological_order
-from glenside.rewrites.encoding import SORTS, encode
+from glenside.rewrites.encoding import SORTS, Encoded, encode, spellings
 from glenside.rewrites.types import function_facts
 
 RULESET = "load"
 WATCH = "watch"
+BIRTH = "birth"
+STAMP = "birth_stamp"
 WATCH_ANY = "watch_any"
 """Begin the names of the tables of nodes to look for: over given operands, over any."""
 FACTS = {
@@ -132,6 +134,56 @@ def watch_declarations(access: str, operands: str) -> str:
     return "\n".join(lines)
 
 
+def birth_declarations(access: str, operands: str) -> str:
+    """Program text: rules that note when the nodes of a later state of the e-graph come to be.
+
+    ``birth_class`` relates the number of a class of that state to all classes that become part of
+    it. A node of it is there once one over any of these is; it is a member once that one's class is
+    the one in which the first node of its class was found. Both are noted with the number that
+    ``birth_now`` has, each once: a row is taken out of what was found when it is stamped, so that
+    a step costs what it brings. Where terms that were loaded end up is given, or every step of a
+    deep program would have to be gone again.
+    """
+    lines = [
+        f"(ruleset {BIRTH})",
+        f"(ruleset {STAMP})",
+        f"(relation birth_class (i64 {access}))",
+        f"(relation birth_list (i64 {operands}))",
+        "(birth_list 0 (vec-empty))",
+        "(relation birth_list_push (i64 i64 i64))",
+        "(relation birth_loaded (i64 i64))",
+        "(relation birth_leader (i64 i64))",
+        f"(relation birth_member (i64 i64 {access}))",
+        f"(function birth_first (i64) {access} :merge old)",
+        "(function birth_now () i64 :merge new)",
+        _rule(
+            "(birth_list_push number rest entry) (birth_list rest v) (birth_class entry e)",
+            "(birth_list number (vec-push v e))",
+            BIRTH,
+        ),
+        _rule("(birth_loaded n owner) (= x (load_node n))", "(birth_class owner x)", BIRTH),
+        _rule("(birth_leader n owner) (= x (load_node n))", "(set (birth_first owner) x)", BIRTH),
+        _rule(
+            "(birth_member n owner x)",
+            "(birth_class owner x) (set (birth_first owner) x) (birth_found n)",
+            BIRTH,
+        ),
+        _rule("(birth_member n owner x) (= x (birth_first owner))", "(birth_joins n)", BIRTH),
+    ]
+    for found, noted in (("birth_found", "birth_of"), ("birth_joins", "birth_joined")):
+        lines.insert(2, f"(relation {found} (i64))")
+        lines.insert(2, f"(function {noted} (i64) i64 :merge old)")
+        stamp = f"(set ({noted} n) t) (delete ({found} n))"
+        lines.append(_rule(f"({found} n) (= t (birth_now))", stamp, STAMP))
+    for operator in OPERATORS.values():
+        relation, facts, node = _described(BIRTH, operator, access, operands)
+        lines.append(relation)
+        query = f"{facts} (birth_owner n owner) (= x {node})"
+        lines.append(_rule(query, "(birth_member n owner x)", BIRTH))
+    lines.insert(2, "(relation birth_owner (i64 i64))")
+    return "\n".join(lines)
+
+
 def _described(prefix: str, operator: Operator, access: str, operands: str) -> tuple[str, str, str]:
     """The table of an operator's nodes, the query that reads a row, and the node it stands for."""
     columns, facts, arguments = ["n"], [], []
@@ -140,7 +192,9 @@ def _described(prefix: str, operator: Operator, access: str, operands: str) -> t
         if prefix == WATCH_ANY and sort in (access, operands):
             continue
         columns.append(f"c{i}")
-        if sort == access:
+        if prefix == BIRTH and sort in (access, operands):
+            facts.append(f"(birth_{'class' if sort == access else 'list'} c{i} v{i})")
+        elif sort == access:
             facts.append(f"(= v{i} (load_node c{i}))")
         elif sort == "String":
             facts.append(f"(load_text c{i} v{i})")
@@ -203,7 +257,7 @@ class Tables:
 
     def _state(self, number: int, of: AccessType) -> None:
         if self._state_types:
-            outer, item = self._list("ints", of.outer), self._list("ints", of.item)
+            outer, item = self._list("load_ints", of.outer), self._list("load_ints", of.item)
             self._add("load_type", number, outer, item, self._text(of.dtype))
 
     def watch(self, number: int, term: Term, operands: tuple[int, ...] | None) -> None:
@@ -211,12 +265,35 @@ class Tables:
         over any."""
         self._node(WATCH if operands is not None else WATCH_ANY, number, term, operands or ())
 
+    def ends_up(self, term: Term, owner: int, first: bool) -> None:
+        """Says which class of a later state a loaded term is in, and whether as the first."""
+        self._add("birth_loaded", self.numbers[term], owner)
+        if first:
+            self._add("birth_leader", self.numbers[term], owner)
+
+    def expect(self, number: int, term: Term, owner: int, operands: tuple[int, ...]) -> None:
+        """Adds a node of a later state, over classes of that state, by their numbers there."""
+        self._add("birth_owner", number, owner)
+        for encoded in sorted(spellings(term), key=repr):
+            self._encoded(BIRTH, number, term, operands, encoded)
+
     def _node(self, prefix: str, number: int, term: Term, operands: tuple[int, ...]) -> None:
+        self._encoded(prefix, number, term, operands, encode(term))
+
+    def _encoded(
+        self,
+        prefix: str,
+        number: int,
+        term: Term,
+        operands: tuple[int, ...],
+        encoded: tuple[Encoded, ...],
+    ) -> None:
         if term.operator.arity is None and prefix != WATCH_ANY:
-            operands = (self._list("operands", operands),)
+            table = "birth_list" if prefix == BIRTH else "load_operands"
+            operands = (self._list(table, operands),)
         attributes = (
             self._attribute(a.kind, v)
-            for a, v in zip(term.operator.attributes, encode(term), strict=True)
+            for a, v in zip(term.operator.attributes, encoded, strict=True)
         )
         self._add(f"{prefix}_{term.op}", number, *operands, *attributes)
 
@@ -225,20 +302,20 @@ class Tables:
 
     def _attribute(self, kind: Kind, value: Any) -> int:
         if kind is Kind.INTS:
-            return self._list("ints", value)
+            return self._list("load_ints", value)
         return int(value) if kind is Kind.INT else self._text(value)
 
     def _text(self, text: str) -> int:
         return self._texts.setdefault(text, len(self._texts))
 
-    def _list(self, name: str, entries: tuple[int, ...]) -> int:
+    def _list(self, table: str, entries: tuple[int, ...]) -> int:
         number = 0
         for length in range(1, len(entries) + 1):
-            key = name, entries[:length]
+            key = table, entries[:length]
             known = self._lists.get(key)
             if known is None:
                 known = self._lists[key] = len(self._lists) + 1
-                self._add(f"load_{name}_push", known, number, entries[length - 1])
+                self._add(f"{table}_push", known, number, entries[length - 1])
             number = known
         return number
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from glenside.errors import TextError
-from glenside.language.operators import OPERATORS, Attribute, Kind, Operator
-from glenside.language.syntax import read_expressions
+from glenside.language.functions import FUNCTIONS
+from glenside.language.operators import OPERATORS, Attribute
+from glenside.language.syntax import Quoted, read_expressions, read_value
 from glenside.language.term import Term, topological_order
 from glenside.rewrites.frozen import ENode, FrozenEGraph
 
@@ -43,7 +45,8 @@ class Pattern:
 
     It is written in the language's text form: ``(reshape ?o ?i (compute dot ?x))``. The same
     variable stands for the same everywhere. Options that are not written match any value, and so
-    does what is not written of a leaf: ``(tensor x)``.
+    does what is not written of a leaf: ``(tensor x)``. Numbers are compared as such: 1 is 1.0, nan
+    is nan, -0.0 is not 0.0.
     """
 
     root: Any
@@ -71,46 +74,48 @@ class _Node:
 
 
 def _compile(expression: Any) -> _Node | _Variable:
-    if isinstance(expression, str) and expression.startswith("?"):
+    if _is_variable(expression):
         return _Variable(expression)
     if not isinstance(expression, list) or not expression:
         raise TextError(f"{expression!r} is neither a term nor a variable such as ?x")
-    operator = OPERATORS.get(str(expression[0]).replace("-", "_"))
+    name, *rest = expression
+    operator = OPERATORS.get("constant" if name == "scalar" else str(name).replace("-", "_"))
     if operator is None:
-        raise TextError(f"no operator is called {expression[0]!r}")
+        raise TextError(f"no operator is called {name!r}")
     attributes: list[tuple[int, Any]] = []
-    rest = list(expression[1:])
     for position, attribute in enumerate(operator.attributes):
         option = f":{attribute.name}"
         if attribute.optional and option in rest:
             at = rest.index(option)
-            attributes.append((position, _attribute(attribute, rest[at + 1], operator)))
+            if at + 1 == len(rest):
+                raise TextError(f"{name}: option {option} lacks its value")
+            attributes.append((position, _attribute(attribute, rest[at + 1], name)))
             del rest[at : at + 2]
+    for word in rest:
+        if isinstance(word, str) and not isinstance(word, Quoted) and word.startswith(":"):
+            known = ", ".join(f":{a.name}" for a in operator.attributes if a.optional) or "none"
+            raise TextError(f"{name}: option {word} is unknown or given twice, there are: {known}")
     required = [(i, a) for i, a in enumerate(operator.attributes) if not a.optional]
+    if name == "scalar":
+        attributes.append((operator.positions["shape"], ()))
+        required = required[:1]
     # A leaf may be named by its first attributes alone: (tensor x).
     if len(rest) < (min(len(required), 1) if operator.arity == 0 else len(required)):
-        raise TextError(f"{expression[0]}: an attribute is missing")
+        raise TextError(f"{name}: {required[len(rest)][1].name} is missing")
     for (position, attribute), word in zip(required, rest, strict=False):
-        attributes.append((position, _attribute(attribute, word, operator)))
+        attributes.append((position, _attribute(attribute, word, name)))
     children = tuple(map(_compile, rest[len(required) :]))
+    if operator.arity is not None and len(children) != operator.arity:
+        raise TextError(f"{name} takes {operator.arity} operands, got {len(children)}")
     return _Node(operator.name, tuple(attributes), children)
 
 
-def _attribute(attribute: Attribute, word: Any, operator: Operator) -> Any:
-    if isinstance(word, str) and word.startswith("?"):
-        return _Variable(word)
-    try:
-        if attribute.kind is Kind.INTS:
-            return tuple(map(int, word))
-        if attribute.kind is Kind.INT:
-            return int(word)
-        if attribute.kind in (Kind.NUMBER, Kind.FILL) and word not in ("zero", "lowest"):
-            return float(word)
-        return str(word)
-    except (TypeError, ValueError):
-        raise TextError(
-            f"{operator.spelling}: {attribute.name} must be {attribute.kind.value}, got {word!r}"
-        ) from None
+def _is_variable(word: object) -> bool:
+    return isinstance(word, str) and not isinstance(word, Quoted) and word.startswith("?")
+
+
+def _attribute(attribute: Attribute, word: Any, operator: str) -> Any:
+    return _Variable(word) if _is_variable(word) else read_value(attribute, word, operator)
 
 
 def matches(
@@ -137,22 +142,43 @@ def _match(
     for node in egraph.classes[number]:
         if node.op != pattern.op or len(node.children) != len(pattern.children):
             continue
-        here = _match_attributes(pattern.attributes, node.values, bound)
+        here = _match_attributes(egraph, pattern.attributes, node, bound)
         if here is not None:
             yield from _match_children(egraph, pattern.children, node.children, here)
 
 
 def _match_attributes(
-    wanted: Sequence[tuple[int, Any]], values: Sequence[Any], bound: Mapping[str, Any]
+    egraph: FrozenEGraph, wanted: Sequence[tuple[int, Any]], node: ENode, bound: Mapping[str, Any]
 ) -> Binding | None:
     result = dict(bound)
     for position, value in wanted:
+        own = _spelled_out(egraph, node, position)
         if isinstance(value, _Variable):
-            if result.setdefault(value.name, values[position]) != values[position]:
+            if not _same(result.setdefault(value.name, own), own):
                 return None
-        elif value != values[position]:
+        elif not _same(value, own):
             return None
     return result
+
+
+def _spelled_out(egraph: FrozenEGraph, node: ENode, position: int) -> Any:
+    """An attribute, also where it has the default that depends on the operands."""
+    value = node.values[position]
+    if value is not None:
+        return value
+    if node.op == "windows":
+        return (1,) * len(node.values[0])
+    if node.op == "compute" and not FUNCTIONS[node.values[0]].accumulates:
+        return None
+    return egraph.types[node.children[0]].dtype if node.children else None
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, float) or isinstance(b, float):
+        if isinstance(a, str) or isinstance(b, str) or a is None or b is None:
+            return False
+        return (a != a and b != b) or (a == b and math.copysign(1, a) == math.copysign(1, b))
+    return bool(a == b)
 
 
 def _match_children(

@@ -136,7 +136,9 @@ def rewrite_rule(
             shown = [*map(str, args), *(f"{k.replace('_', '-')}={v}" for k, v in options.items())]
             full_name = f"{name}({','.join(shown)})" if shown else name
             code = cases.__code__
-            where = f"{code.co_filename}:{code.co_firstlineno}"
+            # A cell of a notebook stands in a temporary file, whose name says nothing.
+            cell = re.search(r"ipykernel_\d+[/\\]\d+\.py$", code.co_filename)
+            where = f"{'notebook cell' if cell else code.co_filename}:{code.co_firstlineno}"
             found = tuple(cases(*args, **options))
             return Rule(full_name, found, exact, analyses(), programs, where, chained)
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import enum
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from glenside.errors import UnsoundRewrite
+from glenside.language import builders
+from glenside.language.shape import AccessType
 from glenside.language.term import Term, topological_order
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
 from glenside.rewrites.blame import unsound
 from glenside.rewrites.egraph import EGraph, Step, Watched
 from glenside.rewrites.freezing import frozen
-from glenside.rewrites.frozen import FrozenEGraph
+from glenside.rewrites.frozen import ENode, FrozenEGraph
 from glenside.rewrites.locality import locality
+from glenside.rewrites.query import contains_all
 from glenside.rewrites.regions import NotLocal, cut, put_together
 from glenside.rewrites.ruleset import Rule, RuleSet
 
@@ -136,15 +140,14 @@ def saturate(
                     egraph.close()
                     return found
     except UnsoundRewrite as problem:
-        known = "it equates accesses of different shape or dtype"
-        raise unsound(roots, run.replay(), run.applying, known) from problem
+        raise run.unsound_step(roots) from problem
     assert run.stop_reason is not None
     nodes, classes = egraph.size()
     grown = time.perf_counter()
     try:
         frozen_graph, term_classes = egraph.freeze_with_terms()
     except UnsoundRewrite as problem:
-        raise _blame(roots, run.replay(), problem) from None
+        raise run.unsound_state(roots, problem) from None
     seconds = Seconds(loaded - started, grown - loaded, time.perf_counter() - grown)
     egraph.close()  # Not after an error: it would be reused.
     return Saturation(
@@ -264,6 +267,9 @@ class RuleStep:
 class Stepper:
     """Grows an e-graph rule by rule within limits: see :func:`saturate`, which runs it to the end.
 
+    :param pause: asked after every rule; where it says so, the pass ends early. The next one starts
+        over, so that a fixed point is only ever told after a pass that was complete.
+
     :ivar stop_reason: why it ended; None while it can go on.
     :ivar iterations: passes that are complete, or that a limit ended.
     :ivar matches: how often each rule matched so far.
@@ -280,7 +286,9 @@ class Stepper:
         iter_limit: int,
         time_limit: float | None,
         progress: Progress | None = None,
+        pause: Callable[[], bool] | None = None,
     ) -> None:
+        self._pause = pause
         self._stages: dict[int, list[Rule]] = {}
         for each in sorted(rules, key=lambda each: each.stage):
             self._stages.setdefault(each.stage, []).extend(each)
@@ -297,6 +305,15 @@ class Stepper:
     def replay(self) -> list[Rule]:
         """The rules of :attr:`applied`, in order."""
         return [step.rule for step in self.applied]
+
+    def unsound_step(self, roots: Sequence[Term]) -> UnsoundRewrite:
+        """Says that the rule being applied is to blame, and what it equated."""
+        known = "it equates accesses of different shape or dtype"
+        return unsound(roots, self.replay(), self.applying, known)
+
+    def unsound_state(self, roots: Sequence[Term], problem: UnsoundRewrite) -> UnsoundRewrite:
+        """Says which of the rules applied is to blame for an e-graph that cannot be read."""
+        return _blame(roots, self.replay(), problem)
 
     def passes(self, egraph: EGraph) -> Iterator[tuple[RuleStep, ...]]:
         """The steps of each pass, once it is complete or a limit ended it; once a stepper."""
@@ -348,6 +365,9 @@ class Stepper:
                 again = step.changed and rule.chained and not self._over_limit(egraph)
             if grew and self._over_limit(egraph):
                 break
+            if self._pause is not None and self._pause():
+                changed = True  # As far as is known.
+                break
         nodes, classes = egraph.size()
         seconds = time.perf_counter() - start
         self.iterations.append(Iteration(stage, nodes, classes, matches, changed, seconds))
@@ -398,6 +418,62 @@ def first_seen(
             break
     egraph.close()
     return first
+
+
+@dataclass(frozen=True)
+class Birth:
+    """The position of the step that brought a node, and of that which made it a member of its
+    class; :data:`PRESENT` for what the program as loaded has. None where that is not known, for a
+    rule may spell an attribute in an odd way (1e0 for 1.0)."""
+
+    made: int | None
+    joined: int | None
+
+
+def births(
+    roots: Sequence[Term],
+    rules: Sequence[RuleSet],
+    steps: Sequence[Applied],
+    egraph: FrozenEGraph,
+) -> list[list[Birth]]:
+    """How every node of every class of ``egraph`` came to be, by repeating the run that made it.
+
+    The other arguments are as for :func:`first_seen`. Classes that were found to be equal only
+    later are one in ``egraph``: then the member whose node was first there is *the* member, and
+    others join it when they become equal to it. It takes about as long as growing the e-graph did.
+    """
+    loaded = {t: at for t, at in contains_all(egraph, roots).items() if at is not None}
+    own = {
+        (at, ENode(term.op, term.values, tuple(loaded[child] for child in term.children)))
+        for term, at in loaded.items()
+    }
+    several = Counter(at for at, _ in own)
+    leaves: dict[AccessType, Term] = {}
+    for each in egraph.types:
+        tensor = builders.tensor("operand", each.shape, each.dtype)
+        leaves.setdefault(each, builders.access(tensor, each.split))
+    places: list[tuple[int, int]] = []
+    nodes = []
+    found = [[Birth(PRESENT, PRESENT)] * len(members) for members in egraph.classes]
+    for number, members in enumerate(egraph.classes):
+        for position, node in enumerate(members):
+            if several[number] == 1 and (number, node) in own:
+                continue  # It has been there from the beginning, and is the first of its class.
+            term = node.term([leaves[egraph.types[child]] for child in node.children])
+            places.append((number, position))
+            nodes.append((term, number, node.children))
+    again = EGraph([rule for each in rules for rule in each])
+    again.load(roots)
+    again.expect(loaded, nodes)
+    again.stamp(PRESENT)
+    for number, step in enumerate(steps):
+        again.apply(step.rule)
+        again.stamp(number)
+    made, joined = again.stamps()
+    again.close()
+    for at, (number, position) in enumerate(places):
+        found[number][position] = Birth(made.get(at), joined.get(at))
+    return found
 
 
 def _blame(

@@ -19,8 +19,10 @@ import numpy as np
 from glenside.errors import GlensideError, UnsoundRewrite
 from glenside.language.interpreter import evaluate
 from glenside.language.operators import OPERATORS
+from glenside.language.syntax import to_text
 from glenside.language.term import Term
 from glenside.language.units import find_unit, run_batch
+from glenside.rewrites.blame import LONGEST
 from glenside.rewrites.frozen import ENode, FrozenEGraph
 from glenside.rewrites.ruleset import RuleSet, as_ruleset
 from glenside.rewrites.saturation import Saturation, saturate
@@ -38,17 +40,24 @@ def evaluate_classes(egraph: FrozenEGraph, env: Mapping[str, Array]) -> list[Arr
     :raises UnsoundRewrite: two nodes of a class have different values.
     """
     values: list[Array] = []
-    for number, nodes in enumerate(egraph.classes):
-        # Classes are numbered so that the least term of each is over earlier ones.
-        least = next(node for node in nodes if all(child < number for child in node.children))
-        values.append(_evaluate(egraph, least, values, env))
+    # Classes are numbered so that the least term of each is over earlier ones.
+    least = [
+        next(node for node in nodes if all(child < number for child in node.children))
+        for number, nodes in enumerate(egraph.classes)
+    ]
+    for node in least:
+        values.append(_evaluate(egraph, node, values, env))
     for number, nodes in enumerate(egraph.classes):
         for node in nodes:
             found = _evaluate(egraph, node, values, env)
             if not _alike(found, values[number]):
+                terms: list[Term] = []
+                for each in least:
+                    terms.append(each.term([terms[child] for child in each.children]))
+                other = node.term([terms[child] for child in node.children])
                 raise UnsoundRewrite(
-                    f"one class holds {_show(node)} = {_brief(found)} and "
-                    f"{_show(nodes[0])} = {_brief(values[number])}"
+                    f"one class holds {_show(other)} = {_brief(found)} and "
+                    f"{_show(terms[number])} = {_brief(values[number])}"
                 )
     return values
 
@@ -84,8 +93,9 @@ def _alike(a: Array, b: Array) -> bool:
     return np.allclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
-def _show(node: ENode) -> str:
-    return f"({' '.join(map(str, (node.op, *node.values)))} ...)"
+def _show(term: Term) -> str:
+    text = to_text(term)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def _brief(array: Array) -> str:

@@ -17,6 +17,7 @@ CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
 DRIVER = shutil.which("chromedriver")
+COSTS = ("roofline", "maximise-offload")
 FLAGS = [
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -116,6 +117,12 @@ def test_patterns_find_what_they_find_in_python(opened, exploration):
         "(pair ?x ?x)",
         "(access ?n (tensor conv1_w_0))",
         "(compute softmax (pair ?x ?y))",
+        "(windows ?k ?s :dilation (1 1 1) ?x)",
+        "(windows ?k ?s :dilation (2 1 1) ?x)",
+        "(compute dot :accumulate float32 ?x)",
+        "(cart-prod :batch 0 ?x ?y)",
+        "(scalar ?value)",
+        "(tensor conv1_w_0 ?shape)",
     ):
         box.clear()
         box.send_keys(pattern)
@@ -180,6 +187,67 @@ def test_names_cannot_end_the_script(tmp_path, browser):
     found = [row.text for row in browser.find_elements("css selector", ".row")]
     assert any("tensor" in row for row in found)
     assert not browser.find_elements("css selector", "b")
+
+
+def test_members_tell_what_they_cost(opened, exploration):
+    """Every member, not only the cheapest: with the cheapest operands, and alone."""
+    (model,) = exploration.cost_models.values()
+    egraph = exploration.egraph
+    number = next(
+        n for n, nodes in enumerate(egraph.classes) if any(x.op == "blocked" for x in nodes)
+    )
+    find(opened, "input.search").send_keys(f"#{number}")
+    find(opened, ".row").click()
+    rows = opened.find_elements("css selector", ".members tbody tr")
+    assert len(rows) == len(egraph.classes[number]) > 1
+    shown = {}
+    for row, node in zip(rows, egraph.classes[number], strict=True):
+        whole, alone = (
+            [float(part.replace(",", "")) for part in cell.text.split(" / ")]
+            for cell in row.find_elements("css selector", "td.cost")
+        )
+        price = model.node_cost(
+            node.op,
+            node.attributes(),
+            egraph.types[number],
+            [egraph.types[child] for child in node.children],
+        )
+        assert alone == pytest.approx(price, rel=1e-3)
+        shown[node.op] = whole
+    assert shown["blocked"][:2] < shown["compute"][:2]
+    facts = find(opened, ".details p").text
+    assert f"host operations {shown['blocked'][0]:,.0f}, calls" in facts
+
+
+def test_a_class_is_there_from_the_pass_on_in_which_it_is_born(opened, exploration):
+    origins = exploration.history.origins
+    number = next(
+        n for n, each in enumerate(origins) if min(origin.iteration for origin in each) == 1
+    )
+    box, slider = find(opened, "input.search"), find(opened, "input.pass")
+    box.send_keys(f"#{number}")
+    find(opened, ".row").click()
+    slider.send_keys("\ue011")  # Home
+    assert find(opened, ".details .none").text == "Not in the e-graph yet: it is born in pass 1."
+    assert find(opened, ".count").text.startswith("0 of ")
+    slider.send_keys("\ue014")
+    assert not opened.find_elements("css selector", ".details .none")
+    assert find(opened, ".count").text.startswith("1 of ")
+
+
+def test_what_is_not_yet_known_to_be_equal_stands_apart(browser, tmp_path):
+    x = builders.tensor("x", (3, 4))
+    exploration = glenside.explore(builders.transpose(x, (0, 1)), cost_models=COSTS).run()
+    browser.get(write_page(exploration, tmp_path / "apart.html").as_uri())
+    tables = ".members tbody"
+    assert len(browser.find_elements("css selector", tables)) == 1
+    last = find(browser, ".members").text
+    assert "drop-identity-transpose in 1" in last
+    find(browser, "input.pass").send_keys("\ue011")
+    members, apart = browser.find_elements("css selector", tables)
+    assert "(tensor x (3 4))" in members.text and "transpose" not in members.text
+    assert "transpose" in apart.text
+    assert {"best, roofline", "best, maximise-offload"} <= set(figures(browser))
 
 
 def test_five_thousand_nodes_answer_within_a_tenth_of_a_second(browser, exploration, tmp_path):

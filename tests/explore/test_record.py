@@ -146,7 +146,7 @@ def test_tables_are_plain_data(exploration):
     assert json.loads(json.dumps(found)) == found
     frame = exploration.table("rules")
     assert list(frame.columns) == [
-        "iteration", "stage", "rule", "matches", "nodes", "seconds", "changed",
+        "iteration", "stage", "rule", "matches", "nodes", "equalities", "seconds", "changed",
     ]  # fmt: skip
     assert frame["matches"].sum() == sum(s.matches for s in exploration.snapshots)
     with pytest.raises(InputError, match="no table is called 'growth': the tables are iterations"):

@@ -388,6 +388,16 @@ def test_a_simulator_sees_its_own_size_only_and_its_faults_are_seen():
     with pytest.raises(CheckFailed, match="what computes wrongly is <call test-tiles"):
         glenside.optimize(product, "test-tiles")
 
+    def faulty_once(sizes, x, w):
+        passes.append(1)
+        return x @ w.T + (len(passes) == 1)
+
+    passes.clear()
+    dataclasses.replace(unit, simulate=faulty_once)
+    told = "no rewrite is to blame but compiled code or the simulator of unit test-tiles, which"
+    with pytest.raises(CheckFailed, match=told):
+        glenside.optimize(product, "test-tiles")
+
 
 def test_a_bias_is_added_in_one_pass_only():
     linear = find_unit("flex-linear")

@@ -8,17 +8,19 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from glenside.errors import ExtractionError
+from glenside.explore.chosen import chosen_nodes
 from glenside.extraction.bottom_up import bottom_up
 from glenside.extraction.problem import pose
 from glenside.language.operators import OPERATORS
+from glenside.language.syntax import spell_value
 from glenside.rewrites.frozen import ENode, FrozenEGraph
+from glenside.rewrites.query import contains_all
 
 if TYPE_CHECKING:
     from glenside.explore.record import Exploration
-    from glenside.extraction import CostModel
+    from glenside.extraction import Cost, CostModel
 
-VERSION = 1
+VERSION = 2
 
 
 class _Texts:
@@ -40,28 +42,35 @@ def page_data(exploration: Exploration) -> dict[str, Any]:
     """The exploration as far as it has come.
 
     ``classes`` holds for each class ``[type, nodes, cost, name]``; a node is ``[operator,
-    attributes, children, rule, pass, chosen]``, texts by their number in ``texts``. ``cost`` is
-    that of the cheapest way to say the class, sharing not counted; null where there is none.
+    attributes, children, rule, pass, chosen, price]``, followed by the rule and the pass that made
+    it a member of its class where these are others. Texts stand by their number in ``texts``, the
+    price of a node alone by that in ``prices`` (-1: the cost model does not allow it). ``cost`` is
+    that of the cheapest way to say the class in the end, sharing not counted; null where there is
+    none.
     """
     history = exploration.history
     egraph, texts = history.egraph, _Texts()
-    (model,) = list(exploration.cost_models.values())[:1]
-    chosen = _chosen(exploration, egraph)
+    model = next(iter(exploration.cost_models.values()))
+    chosen = chosen_nodes(exploration)
     names = _names(exploration, egraph)
-    costs = _costs(egraph, model)
+    prices = _Prices(egraph, model)
+    costs = _costs(egraph, model, prices)
     classes = []
     for number, (nodes, origins) in enumerate(zip(egraph.classes, history.origins, strict=True)):
-        members = [
-            [
+        members = []
+        for node, origin in zip(nodes, origins, strict=True):
+            member = [
                 texts.number(OPERATORS[node.op].spelling),
                 texts.number(_attributes(node)),
                 list(node.children),
                 texts.number(origin.rule),
                 origin.iteration,
                 int((number, node) in chosen),
+                prices.number(number, node),
             ]
-            for node, origin in zip(nodes, origins, strict=True)
-        ]
+            if (origin.joined_by, origin.joined) != (origin.rule, origin.iteration):
+                member += [texts.number(origin.joined_by), origin.joined]
+            members.append(member)
         kind = texts.number(str(egraph.types[number]))
         classes.append([kind, members, costs[number], names.get(number, "")])
     return {
@@ -69,8 +78,13 @@ def page_data(exploration: Exploration) -> dict[str, Any]:
         "model": exploration.model.name,
         "target": exploration.target,
         "stop_reason": exploration.stop_reason.value if exploration.stop_reason else "",
-        "cost_model": {"name": model.name, "parts": list(getattr(model, "components", ()))},
+        "cost_models": {
+            each.name: list(getattr(each, "components", ()))
+            for each in exploration.cost_models.values()
+        },
+        "defaults": _defaults(),
         "texts": texts.all,
+        "prices": [list(price) for price in prices.all],
         "classes": classes,
         "roots": list(egraph.roots),
         "passes": _passes(exploration),
@@ -78,7 +92,7 @@ def page_data(exploration: Exploration) -> dict[str, Any]:
 
 
 def _passes(exploration: Exploration) -> list[dict[str, Any]]:
-    (costs,) = list(exploration.history.costs.values())[:1]
+    costs = exploration.costs
     brought = exploration.history.nodes_by_rule
     return [
         {
@@ -87,7 +101,10 @@ def _passes(exploration: Exploration) -> list[dict[str, Any]]:
             "classes": each.classes,
             "seconds": round(each.seconds, 6),
             "memory": each.memory,
-            "cost": list(cost),
+            "costs": {
+                name: None if found[each.iteration] is None else list(found[each.iteration] or ())
+                for name, found in costs.items()
+            },
             "operators": {OPERATORS[op].spelling: count for op, count in each.operators.items()},
             "rules": [
                 [
@@ -99,7 +116,7 @@ def _passes(exploration: Exploration) -> list[dict[str, Any]]:
                 for record in each.rules
             ],
         }
-        for each, cost in zip(exploration.snapshots, costs, strict=True)
+        for each in exploration.snapshots
     ]
 
 
@@ -107,40 +124,26 @@ def _attributes(node: ENode) -> str:
     """As the text form has them, without options that have their default."""
     parts = []
     for attribute, value in zip(OPERATORS[node.op].attributes, node.values, strict=True):
-        shown = f"({' '.join(map(str, value))})" if isinstance(value, tuple) else str(value)
         if not attribute.optional:
-            parts.append(shown)
+            parts.append(spell_value(value))
         elif value != attribute.default:
-            parts.append(f":{attribute.name} {shown}")
+            parts.append(f":{attribute.name} {spell_value(value)}")
     return " ".join(parts)
 
 
-def _chosen(exploration: Exploration, egraph: FrozenEGraph) -> set[tuple[int, ENode]]:
-    """Class and node of all that the cheapest program is made of."""
-    try:
-        extraction = exploration.extract()
-    except ExtractionError:
-        return set()
-    from glenside.language import topological_order
-    from glenside.rewrites.query import contains_all
-
-    terms = topological_order(extraction.terms)
-    where = contains_all(egraph, terms)
-    found = set()
-    for term in terms:
-        number = where[term]
-        children = tuple(where[child] for child in term.children)
-        if number is not None and None not in children:
-            for node in egraph.classes[number]:
-                if (node.op, node.children) == (term.op, children) and node.values == term.values:
-                    found.add((number, node))
-    return found
+def _defaults() -> dict[str, dict[str, str]]:
+    """What options stand for that are not written, by operator."""
+    return {
+        operator.spelling: {
+            f":{a.name}": spell_value(a.default) for a in operator.attributes if a.optional
+        }
+        for operator in OPERATORS.values()
+        if any(a.optional for a in operator.attributes)
+    }
 
 
 def _names(exploration: Exploration, egraph: FrozenEGraph) -> dict[int, str]:
     """What the user's model calls the values of classes."""
-    from glenside.rewrites.query import contains_all
-
     where = contains_all(egraph, exploration.model.names)
     found: dict[int, str] = {}
     for term, name in exploration.model.names.items():
@@ -150,28 +153,39 @@ def _names(exploration: Exploration, egraph: FrozenEGraph) -> dict[int, str]:
     return found
 
 
-def _costs(egraph: FrozenEGraph, model: CostModel) -> list[list[float] | None]:
+class _Prices:
+    """What nodes cost without their operands, each different price once."""
+
+    def __init__(self, egraph: FrozenEGraph, model: CostModel) -> None:
+        self._egraph, self._model = egraph, model
+        self.all: list[Cost] = []
+        self._numbers: dict[Cost, int] = {}
+
+    def number(self, at: int, node: ENode) -> int:
+        """The number of the price of a node of a class; -1 where the model does not allow it."""
+        price = self.of(at, node)
+        if price is None or not all(map(math.isfinite, price)):
+            return -1
+        if price not in self._numbers:
+            self._numbers[price] = len(self.all)
+            self.all.append(price)
+        return self._numbers[price]
+
+    def of(self, at: int, node: ENode) -> Cost | None:
+        types = self._egraph.types
+        operands = [types[child] for child in node.children]
+        return self._model.node_cost(node.op, node.attributes(), types[at], operands)
+
+
+def _costs(egraph: FrozenEGraph, model: CostModel, prices: _Prices) -> list[list[float] | None]:
     """For each class what the cheapest tree costs."""
-    problem = pose(egraph, model)
-    try:
-        solution = bottom_up(problem)
-    except ExtractionError:
-        return [None] * len(egraph.classes)
+    solution = bottom_up(pose(egraph, model))
     found: list[list[float] | None] = [None] * len(egraph.classes)
     for number in solution.order:
-        member = solution.choice[number]
-        own = model.node_cost(
-            member.node.op,
-            member.node.attributes(),
-            egraph.types[number],
-            [egraph.types[child] for child in member.node.children],
-        )
-        below = [found[child] for child in member.node.children]
-        if own is None or any(each is None for each in below):
-            continue
-        total = [
-            math.fsum(parts)
-            for parts in zip(own, *(each for each in below if each is not None), strict=True)
-        ]
-        found[number] = total
+        node = solution.choice[number].node
+        own = prices.of(number, node)
+        below = [found[child] for child in node.children]
+        assert own is not None  # It was chosen, operands before users.
+        total = [math.fsum(part) for part in zip(own, *(b for b in below if b), strict=True)]
+        found[number] = total if all(map(math.isfinite, total)) else None
     return found

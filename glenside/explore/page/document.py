@@ -25,6 +25,7 @@ _DOCUMENT = """\
 <title>{title}</title>
 <style>
 body {{ margin: 0; }}
+#explorer > div {{ min-height: 100vh; }}
 {style}</style>
 </head>
 <body>

@@ -1,16 +1,24 @@
 // The interactive view of an exploration. `glensideExplorer(root, data)` fills an element; data is
-// what glenside/explore/page/data.py makes. No library, no network.
+// what glenside/explore/page/data.py makes. What it returns drives the view; `stop` ends what runs.
+// No library, no network.
 function glensideExplorer(root, data) {
   "use strict";
   const texts = data.texts;
   const passes = data.passes;
-  const OP = 0, ATTRIBUTES = 1, CHILDREN = 2, RULE = 3, PASS = 4, CHOSEN = 5;
+  const OP = 0, ATTRIBUTES = 1, CHILDREN = 2, RULE = 3, PASS = 4, CHOSEN = 5, PRICE = 6;
+  const JOINED_BY = 7, JOINED = 8; // Left out where they are the rule and the pass.
   const TYPE = 0, NODES = 1, COST = 2, NAME = 3;
   const ROW = 26; // Height of a row of the list, in pixels; the style sheet says the same.
 
   // --- what is derived once ---------------------------------------------------------------------
   const users = data.classes.map(() => []);
   const born = data.classes.map((each) => Math.min(...each[NODES].map((node) => node[PASS])));
+  const joined = (node) => node[JOINED] ?? node[PASS];
+  const models = Object.keys(data.cost_models);
+  const parts = data.cost_models[models[0]];
+  const words = data.classes.map((each) =>
+    [each[NAME], ...each[NODES].flatMap((node) => [texts[node[OP]], texts[node[RULE]], texts[node[JOINED_BY] ?? node[RULE]]])]
+      .join(" ").toLowerCase());
   const inProgram = data.classes.map((each) => each[NODES].some((node) => node[CHOSEN]));
   data.classes.forEach((each, number) => {
     const seen = new Set();
@@ -21,6 +29,7 @@ function glensideExplorer(root, data) {
           users[child].push(number);
         }
   });
+  const mark = `glenside-${Math.random().toString(36).slice(2)}`; // Several views on a page.
   const state = {
     pass: passes.length - 1, selected: data.roots[0] ?? 0, query: "", program: false, found: [],
     back: [], playing: null,
@@ -44,12 +53,21 @@ function glensideExplorer(root, data) {
       ? value.toExponential(3)
       : number(Math.round(value * 1000) / 1000);
   const bytes = (value) => (value ? (value / 2 ** 20).toFixed(0) + " MiB" : "not known");
-  function costText(cost) {
-    if (!cost) return "no finite cost";
-    return cost.map((value, i) => `${data.cost_model.parts[i] ?? i} ${short(value)}`).join(", ");
+  function costText(cost, model = models[0]) {
+    if (!cost || !cost.length) return "no finite cost";
+    return cost.map((value, i) => `${data.cost_models[model][i] ?? i} ${short(value)}`).join(", ");
+  }
+  const costCell = (cost) => (cost ? cost.map(short).join(" / ") : "not allowed");
+  // What a member costs: alone, and with the cheapest way to say each operand.
+  const priceOf = (node) => data.prices[node[PRICE]] ?? null;
+  function treeCost(node) {
+    const own = priceOf(node);
+    const below = node[CHILDREN].map((child) => data.classes[child][COST]);
+    if (!own || below.some((each) => !each)) return null;
+    return own.map((value, i) => below.reduce((sum, each) => sum + each[i], value));
   }
   const members = (at, pass = state.pass) =>
-    data.classes[at][NODES].filter((node) => node[PASS] <= pass);
+    data.classes[at][NODES].filter((node) => joined(node) <= pass);
 
   // The member that says a class in the shortest way: the one of the chosen program, else the first.
   function said(at) {
@@ -64,8 +82,25 @@ function glensideExplorer(root, data) {
   }
 
   // --- patterns ---------------------------------------------------------------------------------
+  const WORD = /"(?:[^"\\]|\\.)*"|[()]|[^\s()"]+/g;
+  const ATTRIBUTE = /"(?:[^"\\]|\\.)*"|\([^()]*\)|[^\s()"]+/g;
+  const numeric = (word) => (word === "inf" ? Infinity : word === "-inf" ? -Infinity : Number(word));
+  const bare = (word) => (word.startsWith('"') ? word.slice(1, -1).replace(/\\(.)/g, "$1") : word);
+  function same(wanted, own) {
+    if (wanted === own || (wanted !== "" && Object.is(numeric(wanted), numeric(own)) && !Number.isNaN(numeric(own)))) return true;
+    return bare(wanted) === bare(own);
+  }
+  // An option that is not written has its default, which may depend on the operand.
+  function defaultFits(node, option, wanted) {
+    if (option === ":dilation") // One for each axis of the window.
+      return wanted === texts[node[ATTRIBUTES]].match(ATTRIBUTE)[0].replace(/\d+/g, "1");
+    if (option === ":accumulate")
+      return texts[data.classes[node[CHILDREN][0]][TYPE]].split(" ").pop() === wanted;
+    const known = data.defaults[texts[node[OP]]]?.[option];
+    return known !== undefined && same(wanted, known);
+  }
   function read(source) {
-    const words = source.match(/[()]|[^\s()]+/g) ?? [];
+    const words = source.match(WORD) ?? [];
     let at = 0;
     function expression() {
       const word = words[at++];
@@ -99,15 +134,19 @@ function glensideExplorer(root, data) {
     return null;
   }
   function matchNode(pattern, node, bound) {
-    if (pattern[0] !== texts[node[OP]]) return null;
-    const attributes = texts[node[ATTRIBUTES]].match(/\([^()]*\)|[^\s()]+/g) ?? [];
+    const scalar = pattern[0] === "scalar";
+    if ((scalar ? "constant" : pattern[0]) !== texts[node[OP]]) return null;
+    const attributes = texts[node[ATTRIBUTES]].match(ATTRIBUTE) ?? [];
+    if (scalar && attributes[1] !== "()") return null;
     const plain = attributes.filter((word, i) => !word.startsWith(":") && !attributes[i - 1]?.startsWith(":"));
     const rest = [];
     for (let i = 1; i < pattern.length; i++) {
       if (typeof pattern[i] === "string" && pattern[i].startsWith(":")) {
         const where = attributes.indexOf(pattern[i]);
         const wanted = spelled(pattern[++i] ?? "");
-        if (where < 0 || (!wanted.startsWith("?") && attributes[where + 1] !== wanted)) return null;
+        if (where < 0 && !(pattern[i - 1] in (data.defaults[texts[node[OP]]] ?? {}))) return null;
+        if (wanted.startsWith("?")) continue;
+        if (where < 0 ? !defaultFits(node, pattern[i - 1], wanted) : !same(wanted, attributes[where + 1])) return null;
       } else rest.push(pattern[i]);
     }
     // A leaf may be named by its first attributes alone: (tensor x).
@@ -119,7 +158,7 @@ function glensideExplorer(root, data) {
         const known = bound.get(wanted);
         if (known !== undefined && known !== plain[i]) return null;
         bound = new Map(bound).set(wanted, plain[i]);
-      } else if (wanted !== plain[i]) return null;
+      } else if (!same(wanted, plain[i])) return null;
     }
     for (let i = 0; i < node[CHILDREN].length; i++) {
       bound = matchClass(rest[plain.length + i], node[CHILDREN][i], bound);
@@ -141,13 +180,8 @@ function glensideExplorer(root, data) {
       }
     } else if (/^#\d+$/.test(query)) accepts = (at) => at === Number(query.slice(1));
     else if (query) {
-      const words = query.toLowerCase().split(/\s+/);
-      accepts = (at) =>
-        words.every(
-          (word) =>
-            data.classes[at][NAME].toLowerCase().includes(word) ||
-            members(at).some((node) => texts[node[OP]].includes(word) || texts[node[RULE]].includes(word)),
-        );
+      const wanted = query.toLowerCase().split(/\s+/);
+      accepts = (at) => wanted.every((word) => words[at].includes(word));
     }
     state.found = [];
     for (let at = 0; at < data.classes.length; at++)
@@ -155,8 +189,9 @@ function glensideExplorer(root, data) {
   }
 
   // --- the parts of the page --------------------------------------------------------------------
-  root.classList.add("glenside-explorer");
-  root.replaceChildren();
+  const outside = root;
+  root = element("div", { class: "glenside-explorer" });
+  outside.replaceChildren(root);
   const slider = element("input", {
     type: "range", min: 0, max: passes.length - 1, value: state.pass, step: 1, class: "pass",
     "aria-label": "pass", oninput: () => goTo(Number(slider.value)),
@@ -172,7 +207,7 @@ function glensideExplorer(root, data) {
     oninput: () => { state.query = box.value; search(); list(true); },
   });
   const program = element("input", {
-    type: "checkbox", id: "glenside-program",
+    type: "checkbox", class: "program",
     onchange: () => { state.program = program.checked; search(); list(true); },
   });
   const problem = element("p", { class: "problem", role: "alert" });
@@ -188,13 +223,13 @@ function glensideExplorer(root, data) {
     element("header", {},
       element("h1", {}, `${data.model}`, element("small", {}, data.target ? ` for ${data.target}` : "")),
       element("p", {}, data.stop_reason ? `Exploration ended: ${data.stop_reason}. ` : "Exploration can go on. ",
-        `Costs by ${data.cost_model.name}.`),
+        `Costs of classes and members are those in the end, by ${models[0]}.`),
       element("div", { class: "passes" }, play, slider, passName)),
     element("div", { class: "top" }, figures, growth, rules),
     element("div", { class: "main" },
       element("section", { class: "classes", "aria-label": "classes of the e-graph" },
         box,
-        element("p", { class: "only" }, program, element("label", { for: "glenside-program" }, " only the chosen program")),
+        element("p", { class: "only" }, element("label", {}, program, " only the chosen program")),
         problem, count, scroller),
       element("div", { class: "right" }, details, neighbourhood)),
   );
@@ -237,7 +272,12 @@ function glensideExplorer(root, data) {
       ["e-classes", number(now.classes) + more(now.classes, before?.classes)],
       ["seconds", now.seconds.toFixed(4)],
       ["memory", bytes(now.memory)],
-      ["best cost", now.cost.length ? costText(now.cost) : "none"],
+      ["matches", number(now.rules.reduce((sum, rule) => sum + rule[1], 0))],
+      ["equalities", number(now.nodes - now.classes) + more(now.nodes - now.classes, before && before.nodes - before.classes)],
+      ...models.map((model) => [
+        models.length > 1 ? `best, ${model}` : "best cost",
+        now.costs[model] ? costText(now.costs[model], model) : "not priced at this pass",
+      ]),
     ];
     figures.replaceChildren(...rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
     curve();
@@ -289,11 +329,12 @@ function glensideExplorer(root, data) {
       rows.push(element("div", {
         class: `row${at === state.selected ? " selected" : ""}${inProgram[at] ? " in-program" : ""}`,
         style: `top:${i * ROW}px`, role: "option", "aria-selected": String(at === state.selected),
-        "data-class": at, onclick: () => select(at),
+        "data-class": at, id: `${mark}-${at}`, onclick: () => select(at),
       }, element("span", { class: "id" }, `#${at}`), element("span", { class: "size" }, `×${there.length}`),
       element("span", { class: "operators" }, data.classes[at][NAME] ? `${data.classes[at][NAME]}: ${operators}` : operators)));
     }
     sizer.replaceChildren(...rows);
+    scroller.setAttribute("aria-activedescendant", `${mark}-${state.selected}`);
   }
   function listKeys(event) {
     const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: 15, PageUp: -15, Home: -1e9, End: 1e9 };
@@ -329,21 +370,33 @@ function glensideExplorer(root, data) {
     if (data.roots.includes(at)) facts.push("an output of the program");
     if (inProgram[at]) facts.push("part of the chosen program");
     facts.push(`cheapest tree: ${costText(each[COST])}`);
-    const rows = there.map((node) =>
+    const apart = each[NODES].filter((node) => node[PASS] <= state.pass && joined(node) > state.pass);
+    const by = (rule, pass) => (pass ? ruleButton(texts[rule]) : "the program as loaded");
+    const row = (node) =>
       element("tr", { class: node[CHOSEN] ? "chosen" : "" },
         element("td", { class: "member" }, `(${[texts[node[OP]], texts[node[ATTRIBUTES]]].filter(Boolean).join(" ")}`,
           ...node[CHILDREN].flatMap((child) => [" ", classButton(child)]), ")"),
-        element("td", {}, node[PASS] ? ruleButton(texts[node[RULE]]) : "the program as loaded"),
+        element("td", {}, by(node[RULE], node[PASS])),
         element("td", {}, node[PASS] ? String(node[PASS]) : ""),
-        element("td", {}, node[CHOSEN] ? "chosen" : "")));
-    details.replaceChildren(head, goBack, element("p", {}, facts.join("; "), "."),
+        element("td", {}, ...(node[JOINED] ? [by(node[JOINED_BY], node[JOINED]), ` in ${node[JOINED]}`] : [])),
+        element("td", { class: "cost" }, costCell(treeCost(node))),
+        element("td", { class: "cost" }, costCell(priceOf(node))),
+        element("td", {}, node[CHOSEN] ? "chosen" : ""));
+    const meaning = parts.join(" / ");
+    const heads = [["e-node"], ["brought by"], ["pass"], ["made equal by"], ["costs", `${meaning}, with the cheapest operands`],
+      ["alone", `${meaning}, without operands`], [""]];
+    const table = (nodes, caption) =>
+      element("table", { class: "members" },
+        element("caption", {}, caption),
+        element("thead", {}, element("tr", {}, ...heads.map(([name, title]) => element("th", { scope: "col", title }, name)))),
+        element("tbody", {}, ...nodes.map(row)));
+    details.replaceChildren(...[head, goBack, element("p", {}, facts.join("; "), "."),
       there.length
-        ? element("table", { class: "members" },
-          element("caption", {}, `${there.length} ${there.length === 1 ? "member" : "members"}: ways to say it`),
-          element("thead", {}, element("tr", {}, ...["e-node", "brought by", "pass", ""].map((h) => element("th", { scope: "col" }, h)))),
-          element("tbody", {}, ...rows))
-        : element("p", { class: "none" }, "Not in the e-graph yet at this pass."),
-      element("p", { class: "text" }, element("code", {}, there.length ? text(at, 4) : "")));
+        ? table(there, `${there.length} ${there.length === 1 ? "member" : "members"}: ways to say it. Costs: ${meaning}`)
+        : element("p", { class: "none" }, born[at] > state.pass
+          ? `Not in the e-graph yet: it is born in pass ${born[at]}.` : "No member yet."),
+      apart.length ? table(apart, "In the e-graph, but not yet known to be equal") : null,
+      element("p", { class: "text" }, element("code", {}, there.length ? text(at, 4) : ""))].filter(Boolean));
     drawNeighbourhood();
   }
 
@@ -375,7 +428,7 @@ function glensideExplorer(root, data) {
       return element("g", {
         class: `box${inProgram[each] ? " in-program" : ""}${call ? " call" : ""}${row === 1 ? " here" : ""}`,
         tabindex: 0, role: "button", "aria-label": `class ${each}: ${operator}`,
-        onclick: () => select(each), onkeydown: (event) => { if (event.key === "Enter") select(each); },
+        onclick: () => select(each), onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); select(each); } },
       }, element("title", {}, text(each, 2)), element("rect", { x: left, y: top, width: wide, height: high, rx: 5 }),
       element("text", { x: left + wide / 2, y: top + 17 }, `${operator} ×${members(each).length}`),
       element("text", { x: left + wide / 2, y: top + 32, class: "type" }, `#${each} ${data.classes[each][NAME]}`.slice(0, 20)));
@@ -389,5 +442,5 @@ function glensideExplorer(root, data) {
   }
 
   goTo(state.pass);
-  return { goTo, select, state };
+  return { goTo, select, state, stop: () => clearInterval(state.playing) };
 }

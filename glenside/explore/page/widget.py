@@ -14,9 +14,17 @@ if TYPE_CHECKING:
 _EXPORT = """
 export default {
   render({ model, el }) {
-    const fill = () => glensideExplorer(el, model.get("data"));
+    let shown;
+    const fill = () => {
+      shown?.stop();
+      shown = glensideExplorer(el, model.get("data"));
+    };
     model.on("change:data", fill);
     fill();
+    return () => {
+      shown.stop();
+      model.off("change:data", fill);
+    };
   },
 };
 """

@@ -118,7 +118,7 @@ class DeviceKernel:
     ``function`` takes one buffer an argument, in the order of ``arguments``; each is ``extent``
     elements of a buffer of the partition from element ``base`` on. ``source`` is given instead of
     ``function`` where TIR cannot say what is meant; its entry point is called ``name``, it takes
-    pointers in the same order, and all its local memory is asked for at the launch; of a function's
+    pointers in the same order, and all its local memory is asked for at the launch; of functions
     only what goes beyond the device's ``static_local_bytes`` is.
     """
 
