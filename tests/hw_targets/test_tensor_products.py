@@ -338,3 +338,43 @@ def test_results_lie_with_their_rows_innermost():
     got = Device(cut, kernels, POCL).run({"x": arrays["x"]})
     for mine, right in zip(got, evaluate(outputs, arrays), strict=True):
         np.testing.assert_allclose(mine, right, rtol=1e-4, atol=1e-4)
+
+
+def random_case(rng, number):
+    """A convolution that nobody chose, by one of the mappings that the solver admits."""
+    from glenside.hw_targets.codegen.tensor_mapping import TensorProblem
+
+    last = bool(rng.integers(2))
+    n, c, k = (int(rng.choice(sizes)) for sizes in ([1, 2, 3], [3, 8, 13, 16, 40], [8, 9, 24, 65]))
+    window = [int(each) for each in rng.integers(1, 6, 2)]
+    stride, dilation = (tuple(int(each) for each in rng.integers(1, 4, 2)) for _ in range(2))
+    reach = [(size - 1) * step for size, step in zip(window, dilation, strict=True)]
+    before, after = (tuple(int(rng.integers(0, r + 1)) for r in reach) for _ in range(2))
+    size = [int(rng.integers(3, 15)) + r for r in reach]
+    shapes = (n, *size, c) if last else (n, c, *size)
+    filters = (k, *window, c) if last else (k, c, *window)
+    term = images(shapes, filters, stride, before, after, dilation, last=last)
+    arrays = arrays_of(term("float16"), "float16")
+
+    def choose(geometry):
+        ranked = TensorProblem(geometry, HOPPER, geometry.rows_fast).ranked()
+        return ranked[int(rng.integers(min(len(ranked), 2000)))]
+
+    given = {"x": arrays["x"]}, {"w": arrays["w"]}
+    return term, arrays, make_case(f"random_{number}", term("float16"), *given, choose)
+
+
+def test_random_products_by_random_mappings(tmp_path):
+    rng = np.random.default_rng(5)
+    made = []
+    while len(made) < 10:
+        term, arrays, case = random_case(rng, len(made))
+        if np.prod(arrays["w"].shape[1:]) >= 8:
+            made.append((term, arrays, case))
+    outputs = emulate([case for _, _, case in made], tmp_path)
+    for (term, arrays, case), got in zip(made, outputs, strict=True):
+        wide = {key: array.astype(np.float64) for key, array in arrays.items()}
+        (right,) = evaluate([term("float64")], wide)
+        error = np.linalg.norm(got.astype(np.float64) - right)
+        assert error < 1e-3 * np.linalg.norm(right), (term("float16"), case.tiling.mapping)
+    assert len({case.tiling.mapping.gathered for _, _, case in made}) == 2

@@ -335,17 +335,18 @@ _solved: dict[tuple[str, str], tuple[Any, list[TensorMapping]]] = {}
 
 _MODEL = {
     "fetch": 78.0,  # bytes a cycle that one compute unit gets from the shared cache, at most
-    "together": 2.5,  # of the shared cache's rate, as groups read the same rows at one time
+    "together": 1.8,  # of the shared cache's rate, where groups read the same at one time
+    "apart": 1.0,  # the same, where some groups start when others end
     "latency": 720.0,  # cycles from asking for a copy to its arrival
     "wait": 300.0,  # cycles between two steps of a group, nothing kept under way
     "overlapped": 55.0,  # the same, a product kept under way
-    "issue": 3.0,  # of the cycles it takes to ask for copies, what is not hidden
-    "gather": 22.0,  # cycles a warp takes to bring an element for each of its threads
-    "fill": 1700.0,  # cycles until the first step has arrived, and to start and to end
-    "sums": 11.4,  # bytes of sums a cycle that go through local memory
-    "cluster": 2000.0,  # cycles in which the groups of a cluster wait for each other
-    "exchange": 5.0,  # bytes of sums a cycle from other groups
-    "launch": 0.25,  # of the time between kernels, what is not hidden
+    "issue": 4.5,  # of the cycles it takes to ask for copies, what is not hidden
+    "gather": 15.0,  # cycles a warp takes to bring an element for each of its threads
+    "fill": 1130.0,  # cycles until the first step has arrived, and to start and to end
+    "sums": 14.0,  # bytes of sums a cycle that go through local memory
+    "cluster": 1600.0,  # cycles in which the groups of a cluster wait for each other
+    "exchange": 4.0,  # bytes of sums a cycle from other groups
+    "launch": 0.3,  # of the time between kernels, what is not hidden
 }
 """Fitted to measurements of convolutions on an H200."""
 
@@ -358,7 +359,7 @@ def predict(
 
     model = _MODEL
     boxes: dict[Any, TensorTiling] = {}
-    all_fetch = model["together"] * limits.cache_bandwidth / limits.clock
+    all_fetch = limits.cache_bandwidth / limits.clock
     space = geometry.space
     elements = math.prod(space.streamed.shape) + math.prod(space.resident.shape)
     least = (elements + space.size("batch", "m", "n")) * geometry.bytes / limits.bandwidth
@@ -384,7 +385,8 @@ def predict(
         blocks = math.prod(tiling.grid)
         per_unit = -(-blocks // limits.compute_units)
         together = max(1, min(together, per_unit))
-        fetch = min(model["fetch"], all_fetch / min(blocks, limits.compute_units))
+        rate = model["together" if per_unit <= together else "apart"]
+        fetch = min(model["fetch"], rate * all_fetch / min(blocks, limits.compute_units))
         load = (brought + rows) * 16 / fetch
         direct = geometry.direct(mapping.gathered)
         packed = geometry.space.resident.constant

@@ -124,8 +124,6 @@ class TensorNest(ElementNest):
         self.tiling.check()
         self.mapping = mapping
         self.dtype = space.streamed.dtype
-        self.pointers: dict[int, str] = {}
-        self._texts: list[str] = []
 
     # --- the launch -------------------------------------------------------------------------------
 
@@ -136,6 +134,8 @@ class TensorNest(ElementNest):
         """
         tiling = self.tiling
         body = self._shape()
+        if any(str(each.dtype) not in _TYPES for each in self.parameters):
+            raise Unprintable("operands that are no floats of these widths")
         arguments = [*self.arguments]
         declared = [
             f"const {_TYPES[str(p.dtype)]}* __restrict__ in{k}"
@@ -249,8 +249,6 @@ class TensorNest(ElementNest):
         head = "    enum {\n" + _wrapped(lines, 6) + "    };\n"
         self._index_names()
         parts = [self._start(), self._multiply(), self._tap(), self._column(), self._present()]
-        if packed:
-            parts.append(self._part())
         parts.append(self._reduces())
         if direct:
             parts += [self._offset(), self._walk()]
@@ -261,6 +259,8 @@ class TensorNest(ElementNest):
         elif not packed:
             parts += [self._element(self.product.resident, "row_element"), self._row_unit()]
         parts.append(self._store())
+        if packed:  # Last, so that nothing is packed in vain.
+            parts.append(self._part())
         return head, "".join(parts)
 
     def _index_names(self) -> None:

@@ -157,7 +157,8 @@ class _Printer:
                 return inner
             return f"({self._type(target)})({inner})"
         if kind == "TensorLoad":
-            self._type(str(e.ty))
+            if str(e.ty) not in ("float16", "float32"):
+                raise Unprintable(f"elements of {e.ty}")
             known = None if self.branches else self.fetched(e)
             if known is not None:
                 return f"number({known})"

@@ -1,6 +1,6 @@
 // A product of two operands, read off a description P of its loops and of how they are mapped.
 //
-// A group computes P::ROWS rows of one operand by P::COLUMNS positions of the other. It walks along
+// A group computes P::ROWS rows of one operand by a tile of positions of the other. It walks along
 // the reduced loops in steps. In each, the box of the streamed operand that all windows of the tile
 // share is brought to shared memory once, as planes of 16 bytes a position: eight neighbouring
 // positions are a cell of the matrix units, wherever they start, so that a window offset is nothing
