@@ -73,7 +73,15 @@ def test_a_closed_exploration_keeps_what_was_looked_at():
     assert seen.extract().cost[1] == 1
 
 
-def test_ctrl_c_ends_a_pass_and_it_can_go_on(monkeypatch):
+@pytest.fixture
+def interruptible():
+    """Ctrl-C as in a terminal: a run in the background may have inherited that it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_ends_a_pass_and_it_can_go_on(monkeypatch, interruptible):
     from glenside.rewrites.egraph import EGraph
 
     plain = glenside.explore(PRODUCT, target="systolic-array:16x16").run()
