@@ -118,6 +118,40 @@ def _generate(
     if dialect == "opencl":
         # OpenCL C overloads the functions that the C library names by type.
         text = re.sub(rf"\b({_LIBRARY})f\(", r"\1(", text)
+        text = _conditionals(text)
         text = re.sub(rf"^( *)(for \(int {UNROLL}\w* = 0)", r"\1#pragma unroll\n\1\2", text,
                       flags=re.MULTILINE)  # fmt: skip
     return text, orders
+
+
+_SCALAR = re.compile(r"\(*convert_[a-z]+\(")
+"""How a condition of one element begins; that of a vector has a number behind the type."""
+
+
+def _conditionals(text: str) -> str:
+    """``select`` of scalars as ``?:``: arithmetic on narrow integers gives int, and a call with
+    operands of several types would be ambiguous."""
+    at = text.find("select(")
+    while at >= 0:
+        parts, end = _arguments(text, at + len("select("))
+        if len(parts) == 3 and _SCALAR.match(parts[2]):
+            otherwise, chosen, condition = parts
+            made = f"(({condition}) ? ({chosen}) : ({otherwise}))"
+            text = text[:at] + made + text[end:]
+            at = text.find("select(", at)  # Operands may hold others.
+        else:
+            at = text.find("select(", at + 1)
+    return text
+
+
+def _arguments(text: str, start: int) -> tuple[list[str], int]:
+    """The arguments of a call, from behind its parenthesis on, and where it ends."""
+    parts, depth, at, begun = [], 0, start, start
+    while depth >= 0:
+        letter = text[at]
+        depth += (letter in "([") - (letter in ")]")
+        if depth < 0 or (letter == "," and not depth):
+            parts.append(text[begun:at].strip())
+            begun = at + 1
+        at += 1
+    return parts, at
