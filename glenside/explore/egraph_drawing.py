@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from glenside.errors import InputError
 from glenside.explore.layout import MARGIN, Layout, layered
-from glenside.explore.svg import Svg, bars
+from glenside.explore.svg import Svg, bars, shortened
 from glenside.language import Term
 from glenside.language.operators import OPERATORS, TRANSFORMERS
 from glenside.language.syntax import spell_value
@@ -29,6 +29,8 @@ LISTED = 12
 MEMBERS = 6
 """Nodes of one class that are drawn."""
 _WIDE, _HIGH, _GAP, _TITLE = 124.0, 36.0, 6.0, 17.0
+_LETTERS = 18
+"""Characters of a line in a box."""
 
 
 def draw_egraph(
@@ -226,8 +228,8 @@ def _box(
     kind = _kind(node) + (" chosen" if (number, node) in chosen else "")
     inner = Svg(0, 0)
     inner.rect(x, y, _WIDE, _HIGH, kind, rx="5")
-    inner.text(x + _WIDE / 2, y + 15, _short(title), anchor="middle")
-    inner.text(x + _WIDE / 2, y + 29, _short(note), "faint", anchor="middle")
+    inner.text(x + _WIDE / 2, y + 15, shortened(title, _LETTERS), anchor="middle")
+    inner.text(x + _WIDE / 2, y + 29, shortened(note, _LETTERS), "faint", anchor="middle")
     operands = " ".join(f"#{child}" for child in node.children)
     picture.group(f"{title} {note} {operands}".strip() + (f": {hint}" if hint else ""), inner.parts)
 
@@ -253,10 +255,6 @@ def _kind(node: ENode) -> str:
     if not node.children:
         return "leaf"
     return "move" if node.op in TRANSFORMERS else "compute"
-
-
-def _short(text: str, most: int = 18) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _summary(egraph: FrozenEGraph, by: str | None) -> Svg:

@@ -12,13 +12,15 @@ from dataclasses import dataclass, field
 
 from glenside.errors import InputError
 from glenside.explore.layout import MARGIN, layered
-from glenside.explore.svg import Svg, bars
+from glenside.explore.svg import Svg, bars, shortened
 from glenside.language import Term, topological_order
 from glenside.language.operators import CALLS, OPERATORS, TRANSFORMERS
 
 MOST = 400
 """Boxes of one drawing."""
 _WIDE, _HIGH = 150.0, 38.0
+_LETTERS = 22
+"""Characters of a line in a box."""
 
 
 @dataclass
@@ -136,14 +138,10 @@ def _laid_out(boxes: Sequence[_Box]) -> Svg:
     for (x, y), box in zip(layout.corners, boxes, strict=True):
         inner = Svg(0, 0)
         inner.rect(x, y, _WIDE, _HIGH, box.kind, rx="5")
-        inner.text(x + _WIDE / 2, y + 16, _short(box.title), anchor="middle")
-        inner.text(x + _WIDE / 2, y + 31, _short(box.note), "faint", anchor="middle")
+        inner.text(x + _WIDE / 2, y + 16, shortened(box.title, _LETTERS), anchor="middle")
+        inner.text(x + _WIDE / 2, y + 31, shortened(box.note, _LETTERS), "faint", anchor="middle")
         picture.group(f"{box.hint}: {box.title} {box.note}", inner.parts)
     return picture
-
-
-def _short(text: str, most: int = 22) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _summary(roots: Sequence[Term]) -> Svg:

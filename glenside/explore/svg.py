@@ -123,3 +123,8 @@ def bars(title: str, rows: Iterable[tuple[str, str, int, str]]) -> Svg:
 
 
 _BAR = 180.0
+
+
+def shortened(text: str, most: int) -> str:
+    """``text`` in so many characters, with an ellipsis where it had more."""
+    return text if len(text) <= most else text[: most - 1] + "…"

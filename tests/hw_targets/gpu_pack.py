@@ -134,7 +134,7 @@ def run(folder: Path, only: str = "") -> int:
                 answer = held["answer"]
             program: Any = load(folder / file.stem)
             problem = _differs(program, inputs, answer)
-        except Exception:
+        except Exception:  # It is told as a failure, and the others are still run.
             problem = traceback.format_exc(limit=-2).replace("\n", " | ")
         if problem:
             failed.append(file.stem)

@@ -110,7 +110,7 @@ def _simulator(function: Mapping[str, Any], problems: list[Exception]) -> Any:
     def simulate(sizes: Any, operands: Any, result: Any) -> None:
         try:
             run(sizes, operands, result)
-        except Exception as problem:
+        except Exception as problem:  # C cannot hand it on: it is raised once the call returns.
             problems.append(problem)
 
     def run(sizes: Any, operands: Any, result: Any) -> None:
