@@ -75,7 +75,12 @@ def tune(
 
     imported = load_model(model, shapes=shapes, params=params)
     explored = saturate(imported.roots, chosen.rules())
-    extracted = extract(explored.egraph, chosen.cost_model(), original=imported.roots)
+    extracted = extract(
+        explored.egraph,
+        chosen.cost_model(),
+        original=imported.roots,
+        constants=imported.params.keys(),
+    )
     cut = partition(extracted.terms, imported.inputs, imported.params, plain=True)
     check_dtypes(cut, chosen.limits)
     builder = make_builder(cut)

@@ -29,7 +29,7 @@ DTYPE = "float32"
 """The transforms cancel several bits, which half floats do not have to spare, and divide, which
 integers do not."""
 
-_POINTS = (0, 1, -1, 2, -2, Fraction(1, 2), Fraction(-1, 2), 4, -4)
+_POINTS = (0, 1, -1, 2, Fraction(-1, 2), -2, Fraction(1, 2), 4, -4)
 """Where polynomials are evaluated, infinity besides: small numbers and their inverses, whose powers
 stay near 1 and are exact."""
 
