@@ -14,6 +14,7 @@ slices of the joined buffer; a ``pad`` becomes a margin around its operand.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,7 @@ from glenside.hw_targets.codegen.layout import (
     row_major,
 )
 from glenside.hw_targets.codegen.lower import MOVES, is_tuple_only, move_view
+from glenside.hw_targets.codegen.small_maps import small_map
 from glenside.hw_targets.codegen.storage import (
     Buffer,
     Stored,
@@ -73,7 +75,8 @@ class Kernel:
     """Computes ``tail`` into its storage. ``anchor`` is the reduction inside it, if any.
 
     ``over`` gives the axes of ``tail`` in the row-major space of ``anchor``. For a part of a concat
-    that has to be copied, ``into`` is the storage.
+    that has to be copied, ``into`` is the storage. Where ``over`` is longer than ``tail`` along an
+    axis, what the anchor has beyond is cut off.
     """
 
     tail: Term
@@ -81,6 +84,12 @@ class Kernel:
     over: View
     product: Product | None = None
     into: Stored | None = None
+
+    @property
+    def edges(self) -> tuple[int, ...]:
+        """The axes along which the tail is shorter than what is computed."""
+        sizes = zip(self.over.shape, self.tail.shape, strict=True)
+        return tuple(axis for axis, (whole, kept) in enumerate(sizes) if whole > kept)
 
 
 @dataclass
@@ -155,6 +164,7 @@ class _Partitioner:
         self.result.constants = folding.numbers
         self.kept: set[Term] = set()  # Terms that are materialised.
         self.roots: dict[Term, set[Term]] = {}
+        self.relaid: set[Term] = set()  # Moves that are stored as what they move is computed.
         self.observed: set[Term] = set()  # Terms whose elements are needed outside of kernels.
         self.pulled: dict[Term, tuple[Term, View]] = {}  # Tail: the reduction inside its kernel.
         self.inside: set[Term] = set()  # Reductions that live inside another term's kernel.
@@ -179,6 +189,8 @@ class _Partitioner:
 
     def _mark(self) -> None:
         self._spread_roots(decide=True)
+        if self.plain:
+            self._relay()
         depth: dict[Term, int] = {}
         nodes: dict[Term, int] = {}
         for term in self.order:
@@ -252,7 +264,9 @@ class _Partitioner:
     def _pull(self) -> None:
         """Moves reductions into the kernel of the elementwise work that alone uses them."""
         for term in self.order:
-            if term not in self.kept or not _computes(term) or _is_reduction(term):
+            if term not in self.kept or _is_reduction(term):
+                continue
+            if not _computes(term) and term not in self.relaid:
                 continue
             best: tuple[int, Term, View] | None = None
             for leaf in self.region(term):
@@ -265,7 +279,7 @@ class _Partitioner:
                 if leaf["function"] in ("argmax", "argmin"):
                     continue
                 over = self._trace_view(term, leaf, row_major(leaf.shape), exact=True)
-                if over is None or leaf.type.size != term.type.size:
+                if over is None or not self._covers(over, leaf, term):
                     continue
                 work = leaf.type.size * math.prod(leaf.children[0].item)
                 if best is None or work > best[0]:
@@ -273,6 +287,32 @@ class _Partitioner:
             if best is not None:
                 self.pulled[term] = best[1:]
                 self.inside.add(best[1])
+
+    def _covers(self, over: View, leaf: Term, term: Term) -> bool:
+        """Whether each element of ``term`` is made of another one of ``leaf``, all of them or, of a
+        small map, all but some at the edges."""
+        if leaf.type.size == term.type.size:
+            return True
+        return (
+            math.prod(over.shape) == leaf.type.size
+            and all(whole >= kept for whole, kept in zip(over.shape, term.shape, strict=True))
+            and self._small(leaf)
+        )
+
+    def _small(self, term: Term) -> bool:
+        """Whether a device computes the term by a thread for each item of a small map."""
+        return self.plain and small_map(term, self.folded) is not None
+
+    def _relay(self) -> None:
+        """Outputs that only move what a small map computes are what it stores."""
+        users = Counter(child for term in self.order for child in term.children)
+        for term in self.outputs:
+            leaf, chain = self._descend(term, _PLAIN | {"slice"})
+            if not chain or leaf in self.outputs or not self._small(leaf):
+                continue
+            if all(users[each] == 1 for each in [leaf, *chain[:-1]]):
+                self.relaid.add(term)
+                self.kept.add(term)
 
     def _trace_view(self, term: Term, source: Term, start: View, exact: bool) -> View | None:
         """The axes of ``term`` as seen from ``source``, whose own axes are ``start``.
@@ -316,7 +356,11 @@ class _Partitioner:
         if exact and any(v is None or v.axes != first.axes for v in given):
             return None
         if term.op in MOVES:
+            if exact and term.op == "slice" and not term["low"] and term["step"] == 1:
+                return first  # What is cut off at the end is not stored.
             if exact and term.op not in _PLAIN:
+                return None
+            if term.op in ("flatten", "reshape") and first.shape != term.children[0].shape:
                 return None
             view = move_view(term, first)
             if view is None and term.op == "pad" and not exact:
@@ -327,7 +371,8 @@ class _Partitioner:
             return view
         if term.op == "pair":
             split = term.type.split
-            return first.unsqueeze(split).broadcast(term.shape)
+            longer = first.unsqueeze(split)
+            return longer.broadcast((*longer.shape[:split], 2, *longer.shape[split + 1 :]))
         if term.op == "cart_prod" and not exact:
             left, right = (views.get(c) for c in term.children)
             return _product_view(term, left, right)

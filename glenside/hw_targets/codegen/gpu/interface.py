@@ -162,8 +162,12 @@ def make_kernels(
     :param choose: names the mapping of products; by default the predicted best.
     :raises TargetError: the device lacks a dtype, or a limit does not admit any kernel.
     """
-    from glenside.hw_targets.codegen.gpu import fallback, products
+    from glenside.hw_targets.codegen.gpu import fallback, linear_maps, products
 
+    mapped = linear_maps.map_kernel(builder, step, number, limits)
+    if mapped is not None:
+        limits.check(mapped)
+        return [mapped]
     made = products.product_kernels(builder, step, number, limits, dialect, choose)
     if made is None:
         made = [fallback.element_kernel(builder, step, number, limits)]
