@@ -14,7 +14,6 @@ slices of the joined buffer; a ``pad`` becomes a margin around its operand.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -304,15 +303,27 @@ class _Partitioner:
         return self.plain and small_map(term, self.folded) is not None
 
     def _relay(self) -> None:
-        """Outputs that only move what a small map computes are what it stores."""
-        users = Counter(child for term in self.order for child in term.children)
-        for term in self.outputs:
-            leaf, chain = self._descend(term, _PLAIN | {"slice"})
-            if not chain or leaf in self.outputs or not self._small(leaf):
+        """What only moves a small map's results is what the map stores: on the way out of the
+        program all moves, on the way into a product those up to the last reshape."""
+        users: dict[Term, list[Term]] = {}
+        for term in self.order:
+            for child in term.children:
+                users.setdefault(child, []).append(term)
+        for leaf in self.order:
+            if leaf in self.outputs or not self._small(leaf):
                 continue
-            if all(users[each] == 1 for each in [leaf, *chain[:-1]]):
-                self.relaid.add(term)
-                self.kept.add(term)
+            chain = [leaf]
+            above = users.get(leaf, [])
+            while len(above) == 1 and above[0].op in _PLAIN | {"slice"}:
+                chain.append(above[0])
+                above = [] if above[0] in self.outputs else users.get(above[0], [])
+            if chain[-1] not in self.outputs:
+                into_product = len(above) == 1 and above[0].op == "cart_prod"
+                while len(chain) > 1 and not (into_product and chain[-1].op == "reshape"):
+                    chain.pop()
+            if len(chain) > 1:
+                self.relaid.add(chain[-1])
+                self.kept.add(chain[-1])
 
     def _trace_view(self, term: Term, source: Term, start: View, exact: bool) -> View | None:
         """The axes of ``term`` as seen from ``source``, whose own axes are ``start``.

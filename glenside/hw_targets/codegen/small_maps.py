@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 _LONGEST = 64
 """Most rows, and most taps: they are registers of one thread."""
-_GAIN = 2
+_GAIN = 1.5
 """How many times fewer operations than the whole matrix has entries make a map worth writing out;
 other small products are tiled like large ones."""
 
