@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside.errors import TargetError
+from glenside.hw_targets.codegen.matrix_mapping import MatrixMapping, matrix_mappings
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping, tensor_mappings
 
 if TYPE_CHECKING:
@@ -96,10 +97,12 @@ class GpuMapping:
 
     @classmethod
     def from_json(cls, text: str | dict[str, Any]) -> AnyMapping:
-        """A mapping of either kind from its text, or from what ``json.loads`` makes of it."""
+        """A mapping of any kind from its text, or from what ``json.loads`` makes of it."""
         given = json.loads(text) if isinstance(text, str) else text
         if "stages" in given:
             return TensorMapping.from_json(given)
+        if "depth" in given:
+            return MatrixMapping.from_json(given)
         fields: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in given.items()
@@ -107,8 +110,8 @@ class GpuMapping:
         return cls(**fields)
 
 
-AnyMapping = GpuMapping | TensorMapping
-"""How a product is mapped: to threads, or to matrix units."""
+AnyMapping = GpuMapping | MatrixMapping | TensorMapping
+"""How a product is mapped: to threads, one of matrices to threads, or to matrix units."""
 
 
 class InfeasibleMapping(TargetError):
@@ -133,7 +136,8 @@ def best_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> Sequ
 
     :raises InfeasibleMapping: there is none.
     """
-    return tensor_mappings(space, limits, count) or thread_mappings(space, limits, count)
+    found = tensor_mappings(space, limits, count) or matrix_mappings(space, limits, count)
+    return found or thread_mappings(space, limits, count)
 
 
 def thread_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> list[GpuMapping]:

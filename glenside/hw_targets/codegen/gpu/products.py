@@ -27,6 +27,7 @@ from glenside.hw_targets.codegen import scalars
 from glenside.hw_targets.codegen.gpu import threads
 from glenside.hw_targets.codegen.gpu.fallback import ElementNest
 from glenside.hw_targets.codegen.gpu.interface import Choose, DeviceKernel, DeviceLimits, Dialect
+from glenside.hw_targets.codegen.gpu.matrix_products import MatrixNest
 from glenside.hw_targets.codegen.gpu.space import Operand, ProductSpace, Role, product_space
 from glenside.hw_targets.codegen.gpu.tensor.kernel import TensorNest
 from glenside.hw_targets.codegen.gpu.tensor.printer import Unprintable
@@ -51,6 +52,7 @@ from glenside.hw_targets.codegen.mapping import (
     best_mapping,
     thread_mappings,
 )
+from glenside.hw_targets.codegen.matrix_mapping import MatrixMapping
 from glenside.hw_targets.codegen.partition import Kernel
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping
 
@@ -78,6 +80,9 @@ def product_kernels(
             mapping = best_mapping(space, limits)
         except InfeasibleMapping:
             return None
+    if isinstance(mapping, MatrixMapping):
+        made = MatrixNest(builder, step, limits, space, mapping)
+        return [made.device_kernel(f"step_{number}")]
     if isinstance(mapping, TensorMapping):
         try:
             nest = TensorNest(builder, step, limits, space, mapping)

@@ -1,0 +1,245 @@
+"""How products of plain matrices are spread over a device's threads.
+
+Where no reduced loop shares a dimension with one over results (no windows), a product is one of
+matrices, several of them where there are batch loops. Then nothing is to be found out about what
+windows share: a group computes a tile of rows by columns, and what is left to choose are a few
+numbers, which are enumerated. The shape is the one that Volkov and Demmel describe ("Benchmarking
+GPUs to Tune Dense Linear Algebra", SC 2008): long loops, many sums in registers, two stages in
+local memory of which one is filled while the other is multiplied.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from glenside.hw_targets.codegen.gpu.interface import DeviceLimits
+    from glenside.hw_targets.codegen.gpu.space import ProductSpace
+
+_WASTE = 1.34
+"""Most work, masked work included, by work that counts."""
+_SPARE_REGISTERS = 34
+"""Registers for addresses, loops and what is on its way to local memory, beside those counted."""
+
+
+@dataclass(frozen=True)
+class MatrixMapping:
+    """A group computes ``rows`` of the resident operand by ``columns`` of the streamed one, ``depth``
+    reduced steps at a time; a thread ``tile[0]`` by ``tile[1]`` of them. ``parts`` threads share the
+    reduced steps of a stage and add up their sums at the end."""
+
+    rows: int
+    columns: int
+    depth: int
+    tile: tuple[int, int]
+    parts: int = 1
+    predicted: float = 0.0
+    """Seconds, by the model."""
+
+    def to_json(self) -> str:
+        """Text that :meth:`from_json` reads."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str | dict[str, Any]) -> MatrixMapping:
+        """A mapping from its text, or from what ``json.loads`` makes of it."""
+        given = dict(json.loads(text) if isinstance(text, str) else text)
+        given["tile"] = tuple(given["tile"])
+        return cls(**given)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a group."""
+        across, along = self.places
+        return across * along * self.parts
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """Threads along rows and along columns."""
+        return self.rows // self.tile[0], self.columns // self.tile[1]
+
+    @property
+    def local_elements(self) -> int:
+        """Elements in local memory."""
+        stages = 2 * self.depth * (self.rows + self.columns)
+        return max(stages, (self.parts - 1) * self.rows * self.columns)
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """A product space as matrices: sizes, and how far apart elements of the streamed operand are.
+
+    ``outer`` are the loops over batches and over streamed rows that do not lie next to the others,
+    each with its stride; ``columns`` those that do, whose elements follow each other.
+    """
+
+    outer: tuple[tuple[int, int], ...]
+    """(loop, stride)"""
+    columns: tuple[int, ...]
+    batches: int
+    rows: int
+    width: int
+    depth: int
+    step: int
+    """Elements from one reduced step to the next."""
+    offset: int
+
+
+def as_matrices(space: ProductSpace) -> Matrices | None:
+    """The space as matrices; None where it is something else.
+
+    The resident operand has to be constant, since it is packed, and the streamed one to lie in
+    memory without borders, the columns' elements one after the other.
+    """
+    streamed, memory = space.streamed, space.streamed.memory
+    if not space.resident.constant or memory is None or not space.of("m"):
+        return None
+    if any(memory.before) or tuple(memory.size) != tuple(streamed.shape):
+        return None
+    if {space.dtype, space.accumulate, streamed.dtype, space.resident.dtype} != {"float32"}:
+        return None
+    strides = [
+        sum(step * stride for step, stride in zip(steps, memory.strides, strict=True))
+        for steps in streamed.steps
+    ]
+    long = [k for k, axis in enumerate(space.axes) if axis.size > 1]
+    for dimension in range(len(streamed.shape)):
+        if sum(1 for axis in streamed.axes_of(dimension) if axis in long) > 1:
+            return None
+    start = zip(streamed.start, memory.strides, strict=True)
+    offset = memory.offset + sum(at * stride for at, stride in start)
+    depth, step = _run(space, strides, [k for k in space.of("k") if k in long])
+    if depth is None:
+        return None
+    columns: list[int] = []
+    rest = [k for k in space.of("n") if k in long]
+    reach = 1
+    while rest and strides[rest[-1]] == reach:
+        columns.insert(0, rest.pop())
+        reach *= space.axes[columns[0]].size
+    if not columns:
+        return None
+    batch = [k for k in space.of("batch") if k in long]
+    outer = tuple((k, strides[k]) for k in [*batch, *rest])
+    return Matrices(
+        outer,
+        tuple(columns),
+        space.size("batch"),
+        space.size("m"),
+        reach,
+        depth,
+        step,
+        offset,
+    )
+
+
+def _run(
+    space: ProductSpace, strides: Sequence[int], loops: Sequence[int]
+) -> tuple[int | None, int]:
+    """The length and step of loops that together are one; a length of None where they are not."""
+    if not loops:
+        return None, 0
+    size, step = space.axes[loops[-1]].size, strides[loops[-1]]
+    for loop in reversed(loops[:-1]):
+        if strides[loop] != size * step:
+            return None, 0
+        size *= space.axes[loop].size
+    return size, step
+
+
+def matrix_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> list[MatrixMapping]:
+    """Up to ``count`` mappings, best predicted first; none where the space is something else."""
+    shape = as_matrices(space)
+    if shape is None:
+        return []
+    outer = math.prod(space.axes[loop].size for loop, _ in shape.outer)
+    known = _known.get((shape, outer, limits.name))
+    if known is None or known[0] != limits:
+        if len(_known) > 256:
+            _known.clear()
+        known = limits, _ranked(shape, outer, limits)
+        _known[shape, outer, limits.name] = known
+    return known[1][:count]
+
+
+_known: dict[tuple[Matrices, int, str], tuple[Any, list[MatrixMapping]]] = {}
+
+
+def _ranked(shape: Matrices, outer: int, limits: DeviceLimits) -> list[MatrixMapping]:
+    found = [
+        replace(each, predicted=predict(each, shape, outer, limits))
+        for each in _all(shape, limits)
+    ]
+    return sorted(found, key=lambda each: (each.predicted, each.to_json()))
+
+
+def _all(shape: Matrices, limits: DeviceLimits) -> Iterable[MatrixMapping]:
+    """The mappings that the device and the sizes allow."""
+    most = limits.threads_per_group
+    across = (2, 4, 6, 8, 12, 16, 24, 32)
+    for down, up, left, right in itertools.product((8, 4), across, (8, 4, 7, 6, 5), (2, 4, 7, 8, 14, 16, 32)):
+        rows, columns = down * up, left * right
+        work = -(-shape.rows // rows) * rows * -(-shape.width // columns) * columns
+        if work > _WASTE * shape.rows * shape.width:
+            continue
+        for depth, parts in itertools.product((8, 16, 32), (1, 2, 4)):
+            made = MatrixMapping(rows, columns, depth, (down, left), parts)
+            threads = made.threads
+            if threads > most or not 64 <= threads <= 512 or threads % limits.warp:
+                continue
+            if made.local_elements * 4 > min(limits.local_bytes, limits.static_local_bytes):
+                continue
+            if depth // parts < 4 or depth > max(8, shape.depth) or rows * depth % 4:
+                continue
+            if registers(made) > min(limits.thread_registers, limits.unit_registers // threads):
+                continue
+            yield made
+
+
+def registers(mapping: MatrixMapping) -> int:
+    """Registers of a thread, about."""
+    down, left = mapping.tile
+    moved = mapping.depth * (mapping.rows + mapping.columns) / mapping.threads
+    return int(down * left + down + left + moved) + _SPARE_REGISTERS
+
+
+def predict(mapping: MatrixMapping, shape: Matrices, outer: int, limits: DeviceLimits) -> float:
+    """Seconds: the longer of multiplying and of what goes through the shared cache."""
+    rows, columns = -(-shape.rows // mapping.rows), -(-shape.width // mapping.columns)
+    groups = outer * rows * columns
+    stages = -(-shape.depth // mapping.depth)
+    depth = stages * mapping.depth
+    held = min(
+        limits.unit_threads // mapping.threads,
+        limits.unit_groups,
+        limits.unit_registers // (mapping.threads * registers(mapping)),
+        limits.unit_local_bytes // (4 * mapping.local_elements + 1024),
+    )
+    held = max(held, 1)
+    turns = -(-groups // limits.compute_units)
+    # Instructions of a warp for each reduced step: products, reads of local memory, and a share of
+    # what fetching and waiting take.
+    down, left = mapping.tile
+    reads = down / 4 + left / (4 if left % 4 == 0 else 1)
+    fetched = (mapping.rows + mapping.columns) * mapping.parts / mapping.threads
+    issued = (down * left + 1.5 * reads + fetched * 1.5) / (down * left)
+    lanes = limits.peak["float32"] / (2 * limits.compute_units * limits.clock)
+    tile = mapping.rows * mapping.columns * depth
+    busy = tile / lanes * issued
+    # Few warps leave a unit waiting for what they depend on.
+    warps = min(held, turns) * mapping.threads / limits.warp
+    busy *= 1 + 2.2 / warps
+    wait = 900 + 3 * mapping.rows * mapping.columns / mapping.threads * mapping.parts
+    cycles = turns * busy + wait
+    moved = 4.0 * groups * depth * (mapping.rows + mapping.columns)
+    stored = 4.0 * outer * shape.rows * shape.width
+    through = (moved + 2 * stored) / limits.cache_bandwidth
+    own = 4.0 * (shape.batches * shape.rows * depth + outer * depth * shape.width) + stored
+    seconds = max(cycles / limits.clock, through, own / limits.bandwidth)
+    # What does not overlap of the three.
+    return seconds + 0.25 * min(cycles / limits.clock, through) + 0.5e-6
