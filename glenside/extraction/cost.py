@@ -287,9 +287,7 @@ def find_cost_model(cost_model: str | CostModel) -> CostModel:
     return COST_MODELS[cost_model]()
 
 
-def dag_cost(
-    terms: Iterable[Term], cost_model: CostModel, constants: Collection[str] = ()
-) -> Cost:
+def dag_cost(terms: Iterable[Term], cost_model: CostModel, constants: Collection[str] = ()) -> Cost:
     """The cost of a program: every distinct term below ``terms`` counts once.
 
     ``constants`` names the tensors whose values are known when the program is compiled.

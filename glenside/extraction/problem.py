@@ -56,9 +56,7 @@ class Solution:
     order: tuple[int, ...]
 
 
-def pose(
-    egraph: FrozenEGraph, cost_model: CostModel, constants: Collection[str] = ()
-) -> Problem:
+def pose(egraph: FrozenEGraph, cost_model: CostModel, constants: Collection[str] = ()) -> Problem:
     """Prices the nodes of ``egraph`` that its roots lead to.
 
     :param constants: names of the tensors whose values are known when the program is compiled.
@@ -75,7 +73,8 @@ def pose(
         refused: list[ENode] = []
         for node in egraph.classes[at]:
             price = _price(node, at, egraph, cost_model)
-            if price is not None and is_known(node.op, node.values, node.children, known, constants):
+            folded = is_known(node.op, node.values, node.children, known, constants)
+            if price is not None and folded:
                 price = at_compile_time(price, cost_model)
             if price is None:
                 refused.append(node)

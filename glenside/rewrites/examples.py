@@ -484,7 +484,7 @@ def square_filters(draw: Draw, exact: bool = False) -> Term:
     def rarely(usual: Any, other: Any) -> Any:
         return usual if exact or draw(st.integers(0, 5)) else other
 
-    batch, channels, filters = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    batch, channels, filters = (draw(st.integers(1, 3)) for _ in range(3))
     dtype = rarely("float32", "int32")
     kernel = (3, rarely(3, 2))
     size = tuple(each + draw(st.integers(0, 5)) for each in kernel)

@@ -67,8 +67,9 @@ def _polynomial(roots: Sequence[Fraction]) -> tuple[Fraction, ...]:
     """The coefficients, lowest first, of the polynomial with these roots."""
     result = [Fraction(1)]
     for root in roots:
-        shifted = [Fraction(0), *result]
-        result = [high - root * low for high, low in zip(shifted, [*result, 0], strict=True)]
+        zero = Fraction(0)
+        pairs = zip([zero, *result], [*result, zero], strict=True)
+        result = [high - root * low for high, low in pairs]
     return tuple(result)
 
 
@@ -126,7 +127,7 @@ def winograd(m: int, r: int) -> Iterator[RewriteOrRule]:
     kernel, ones, outer, images = vars_("kernel ones outer images", Vec[i64])
     high, wide, tall, broad = vars_("high wide tall broad", i64)
     result = _both_ways(_transposed(a))
-    product = {"compute": ("dot", DTYPE)}["compute"]
+    product = "dot", DTYPE
     # Where windows and filters have the channels and the places; what it takes to bring images to
     # (C N H W), filters to (K C r r), and (K N H W) to the axes of the result.
     forms = (
@@ -157,7 +158,7 @@ def winograd(m: int, r: int) -> Iterator[RewriteOrRule]:
             eq(tall).to(high * m - outer[height]),
             eq(broad).to(wide * m - outer[width]),
         ]
-        channels = images[{1: 1, 3: 3}[squeezed]]
+        channels = images[squeezed]
         facts.append(high > 0)
         facts.append(wide > 0)
         data = x.access(4).transpose(ints(*to_images))

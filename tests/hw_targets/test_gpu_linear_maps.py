@@ -127,9 +127,7 @@ def test_any_matrix_of_many_zeros(swapped: bool) -> None:
 
 def test_dense_matrices_are_left_to_tiles() -> None:
     matrix = RNG.standard_normal((5, 4)).astype("float32")
-    cut = partition(
-        [_map(matrix, 4)], {"x": tensor("x", (3, 11)).type}, {"m": matrix}, plain=True
-    )
+    cut = partition([_map(matrix, 4)], {"x": tensor("x", (3, 11)).type}, {"m": matrix}, plain=True)
     (step,) = cut.steps
     assert isinstance(step, Kernel)
     assert small_map(step.anchor, cut.weights) is None
@@ -147,8 +145,6 @@ def test_the_cost_model_chooses_by_layer() -> None:
     ):
         term = _layer(shape, filters, (1, 1), "fused")
         explored = saturate([term], target.rules())
-        found = extract(
-            explored.egraph, target.cost_model(), original=[term], constants={"w", "b"}
-        )
+        found = extract(explored.egraph, target.cost_model(), original=[term], constants={"w", "b"})
         tiles = {t["shape"] for t in topological_order(found.terms) if t.op == "windows"}
         assert (tiles == {(6, 6)}) == chosen, shape

@@ -23,15 +23,19 @@ if TYPE_CHECKING:
 
 _WASTE = 1.34
 """Most work, masked work included, by work that counts."""
+_DOWN, _LEFT = (8, 4), (8, 4, 7, 6, 5)
+"""Rows and columns of a thread."""
+_PLACES_DOWN, _PLACES_LEFT = (2, 4, 6, 8, 12, 16, 24, 32), (2, 4, 7, 8, 14, 16, 32)
+"""Threads of a group along rows and along columns."""
 _SPARE_REGISTERS = 34
 """Registers for addresses, loops and what is on its way to local memory, beside those counted."""
 
 
 @dataclass(frozen=True)
 class MatrixMapping:
-    """A group computes ``rows`` of the resident operand by ``columns`` of the streamed one, ``depth``
-    reduced steps at a time; a thread ``tile[0]`` by ``tile[1]`` of them. ``parts`` threads share the
-    reduced steps of a stage and add up their sums at the end."""
+    """A group computes ``rows`` of the resident operand by ``columns`` of the streamed one, a
+    thread ``tile[0]`` by ``tile[1]`` of them, ``depth`` reduced steps at a time. ``parts`` threads
+    share the reduced steps of a stage and add up their sums at the end."""
 
     rows: int
     columns: int
@@ -172,8 +176,7 @@ _known: dict[tuple[Matrices, int, str], tuple[Any, list[MatrixMapping]]] = {}
 
 def _ranked(shape: Matrices, outer: int, limits: DeviceLimits) -> list[MatrixMapping]:
     found = [
-        replace(each, predicted=predict(each, shape, outer, limits))
-        for each in _all(shape, limits)
+        replace(each, predicted=predict(each, shape, outer, limits)) for each in _all(shape, limits)
     ]
     return sorted(found, key=lambda each: (each.predicted, each.to_json()))
 
@@ -181,8 +184,8 @@ def _ranked(shape: Matrices, outer: int, limits: DeviceLimits) -> list[MatrixMap
 def _all(shape: Matrices, limits: DeviceLimits) -> Iterable[MatrixMapping]:
     """The mappings that the device and the sizes allow."""
     most = limits.threads_per_group
-    across = (2, 4, 6, 8, 12, 16, 24, 32)
-    for down, up, left, right in itertools.product((8, 4), across, (8, 4, 7, 6, 5), (2, 4, 7, 8, 14, 16, 32)):
+    sizes = itertools.product(_DOWN, _PLACES_DOWN, _LEFT, _PLACES_LEFT)
+    for down, up, left, right in sizes:
         rows, columns = down * up, left * right
         work = -(-shape.rows // rows) * rows * -(-shape.width // columns) * columns
         if work > _WASTE * shape.rows * shape.width:

@@ -29,7 +29,8 @@ other small products are tiled like large ones."""
 
 @dataclass(frozen=True)
 class SmallMap:
-    """``result[rows.., free..] = sum over taps of matrix[rows.., taps..] * operand[free.., taps..]``
+    """``result[rows, free] = sum over taps of matrix[rows, taps] * operand[free, taps]``, each of
+    several axes.
 
     ``factors`` are matrices (rows, taps) that act along one axis each, the matrix being their
     Kronecker product. ``first`` says that the result has the rows' axes before the free ones.
@@ -84,9 +85,7 @@ def _factors(matrix: Array, rows: int, taps: int) -> tuple[Array, ...]:
     place = units[0] if len(units) else np.unravel_index(np.argmax(np.abs(matrix)), matrix.shape)
     factors = []
     for axis in range(rows):
-        cut = tuple(
-            slice(None) if at % rows == axis else int(place[at]) for at in range(2 * rows)
-        )
+        cut = tuple(slice(None) if at % rows == axis else int(place[at]) for at in range(2 * rows))
         factors.append(matrix[cut])
     pivot = matrix[tuple(int(at) for at in place)]
     factors = [factors[0], *(factor / pivot for factor in factors[1:])]

@@ -36,6 +36,7 @@ from glenside.hw_targets.codegen.small_maps import SmallMap, small_map
 
 Array = np.ndarray[Any, Any]
 
+
 def map_kernel(
     builder: KernelBuilder, step: Kernel, number: int, limits: DeviceLimits
 ) -> DeviceKernel | None:
@@ -94,8 +95,7 @@ class LinearMapNest(ElementNest):
         for axis, factor in enumerate(found.factors):
             rounds.append([*rounds[-1][:axis], factor.shape[0], *rounds[-1][axis + 1 :]])
         cells = [
-            threads.registers(f"v{k}", math.prod(each), self.inner)
-            for k, each in enumerate(rounds)
+            threads.registers(f"v{k}", math.prod(each), self.inner) for k, each in enumerate(rounds)
         ]
         body = [allocate(each) for each in cells]
 

@@ -101,7 +101,8 @@ class MatrixNest(ElementNest):
     def _pack(self) -> int:
         """Adds the packed operand to the arguments; returns its elements."""
         base, shape = self.product.resident.base, self.shape
-        recipe = Rows((shape.batches, shape.rows, shape.depth), self.mapping.rows, self.mapping.depth)
+        sizes = shape.batches, shape.rows, shape.depth
+        recipe = Rows(sizes, self.mapping.rows, self.mapping.depth)
         array = self.builder.partition.weights[base]
         key = (id(array), recipe)
         known = self.builder._packed.get(key)
