@@ -70,8 +70,12 @@ class MatrixMapping:
     @property
     def local_elements(self) -> int:
         """Elements in local memory."""
-        stages = 2 * self.depth * (self.rows + self.columns)
-        return max(stages, (self.parts - 1) * self.rows * self.columns)
+        return 2 * self.depth * (self.rows + self.columns) + self.exchanged_elements
+
+    @property
+    def exchanged_elements(self) -> int:
+        """Sums of the threads that share reduced steps."""
+        return (self.parts - 1) * self.rows * self.columns
 
 
 @dataclass(frozen=True)

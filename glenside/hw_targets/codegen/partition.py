@@ -57,6 +57,8 @@ _MIN_LANES = 8
 _MIN_FIXED = 3
 """or this many where that side is a parameter, which is packed once."""
 _LONG = 16
+_VECTOR = 4
+"""Elements of a vector, as devices load them."""
 
 
 @dataclass(frozen=True)
@@ -705,11 +707,14 @@ class _Partitioner:
             self._put(term, Stored(into.buffer, into.base, view))
             return
         fill, wanted = self.room.get(term, (0, {}))
+        room = 0
         if self.plain and not self.rows_last:
             view = row_major(term.shape)
+            if term in self.relaid and term not in self.outputs:
+                view, room = _spaced(term.shape)
         else:
             view = arrange(term.shape, over, space, order, wanted, fill, not self.plain)
-        number = self._buffer(occupied(view), term.dtype)
+        number = self._buffer(max(occupied(view), room), term.dtype)
         self._put(term, Stored(number, 0, view))
         if any(view.margins):
             self.result.steps.append(Fill(number, view))
@@ -837,6 +842,14 @@ def canonical(term: Term, children: tuple[Term, ...]) -> Term:
         last = builders.access(builders.transpose(child, moved), rank - 1)
         return builders.access(builders.compute(reductions[name], last), split)
     return term
+
+
+def _spaced(shape: tuple[int, ...]) -> tuple[View, int]:
+    """Row-major with rows that begin where vectors do, and how many elements that takes."""
+    padded = (*shape[:-1], -(-shape[-1] // _VECTOR) * _VECTOR)
+    view = row_major(padded)
+    axes = [*view.axes[:-1], row_major(shape[-1:]).axes[0]]
+    return view.with_axes(axes), math.prod(padded)
 
 
 def _computes(term: Term) -> bool:

@@ -142,32 +142,43 @@ class MatrixNest(ElementNest):
         self.sums = threads.registers("total", down * left, "float32")
         self.row_values = threads.registers("row", down, "float32")
         self.column_values = threads.registers("run", left, "float32")
-        self.local = threads.shared("local", mapping.local_elements, "float32")
+        # Two buffers rather than halves of one, so that no barrier is put between using one and
+        # filling the other.
+        half = mapping.depth * (mapping.rows + mapping.columns)
+        self.local = [threads.shared(f"stage{k}", half, "float32") for k in range(2)]
+        self.shared_sums = threads.shared("shared_sums", mapping.exchanged_elements, "float32")
         coming = [self._rounds(*each) for each in (self._row_units, self._column_units)]
         self.coming_rows = threads.registers("coming_rows", coming[0], "float32")
         self.coming_columns = threads.registers("coming", coming[1], "float32")
         zero = scalars.const(0, "float32")
-        buffers = (
-            self.sums, self.row_values, self.column_values, self.local, self.coming_rows,
-            self.coming_columns,
-        )  # fmt: skip
-        last = self.stages - 1
+        buffers = [
+            self.sums, self.row_values, self.column_values, self.coming_rows, self.coming_columns,
+            *self.local[: min(self.stages, 2)],
+        ]  # fmt: skip
+        if mapping.parts > 1:
+            buffers.append(self.shared_sums)
 
-        def stage(number: Any) -> Stmt:
-            later = number + 1
-            more = None if last == 0 else tirx.LT(later, self.stages)
-            body = []
+        def stage(number: Any, half: int, last: bool = False) -> list[Stmt]:
             if last:
-                body.append(threads.guarded(more, self._fetch(later)))
-            body.append(self._multiply(number % 2 if last else 0))
-            if last:
-                body += [threads.guarded(more, self._keep(later % 2)), threads.barrier()]
-            return sequence(body)
+                return [self._multiply(half)]
+            return [
+                self._fetch(number + 1),
+                self._multiply(half),
+                self._keep(1 - half),
+                threads.barrier(),
+            ]
+
+        def two(pair: Any) -> Stmt:
+            return sequence([*stage(pair * 2, 0), *stage(pair * 2 + 1, 1)])
 
         body = [allocate(each) for each in buffers]
         body.append(threads.unrolled(down * left, lambda k: put(self.sums, k, zero)))
         body += [self._fetch(0), self._keep(0), threads.barrier()]
-        body.append(threads.serial(self.stages, stage))
+        pairs = (self.stages - 1) // 2
+        if pairs:
+            body.append(threads.serial(pairs, two))
+        for number in range(2 * pairs, self.stages):
+            body += stage(number, number % 2, number == self.stages - 1)
         if mapping.parts > 1:
             return sequence([*body, self._add_up()])
         return sequence([*body, self._store()])
@@ -183,9 +194,14 @@ class MatrixNest(ElementNest):
     def _column_units(self) -> tuple[int, int]:
         """The same for the other operand."""
         shape, mapping = self.shape, self.mapping
-        apart = [shape.offset, shape.step, mapping.columns, shape.width]
+        apart = [shape.offset, shape.step, mapping.columns]
         apart += [stride for _, stride in shape.outer]
-        width = next(w for w in (4, 2, 1) if all(n % w == 0 for n in apart))
+        # What is read beyond the last column has to lie before the next row.
+        width = next(
+            w
+            for w in (4, 2, 1)
+            if all(n % w == 0 for n in apart) and -(-shape.width // w) * w <= shape.step
+        )
         return mapping.depth * mapping.columns // width, width
 
     def _rounds(self, units: int, width: int) -> int:
@@ -250,10 +266,9 @@ class MatrixNest(ElementNest):
 
         return sequence([self._share(units, column), self._share(self._row_units[0], row)])
 
-    def _keep(self, half: Any) -> Stmt:
-        """Writes what was read to one half of local memory."""
-        mapping = self.mapping
-        base = half * (mapping.depth * (mapping.rows + mapping.columns))
+    def _keep(self, half: int) -> Stmt:
+        """Writes what was read to one of the two stages in local memory."""
+        mapping, local = self.mapping, self.local[half]
         beside = mapping.depth * mapping.rows
         units, width = self._column_units
 
@@ -261,7 +276,7 @@ class MatrixNest(ElementNest):
             return vectorised(
                 4,
                 lambda lane: put(
-                    self.local, base + at * 4 + lane, get(self.coming_rows, turn * 4 + lane)
+                    local, at * 4 + lane, get(self.coming_rows, turn * 4 + lane)
                 ),
             )
 
@@ -269,8 +284,8 @@ class MatrixNest(ElementNest):
             return vectorised(
                 width,
                 lambda lane: put(
-                    self.local,
-                    base + beside + at * width + lane,
+                    local,
+                    beside + at * width + lane,
                     get(self.coming_columns, turn * width + lane),
                 ),
             )
@@ -291,10 +306,9 @@ class MatrixNest(ElementNest):
         at = (self.down, self.right)[side]
         return at * vector + number // vector * (self.mapping.places[side] * vector)
 
-    def _multiply(self, half: Any) -> Stmt:
-        mapping = self.mapping
+    def _multiply(self, half: int) -> Stmt:
+        mapping, local = self.mapping, self.local[half]
         down, left = mapping.tile
-        base = half * (mapping.depth * (mapping.rows + mapping.columns))
         beside = mapping.depth * mapping.rows
         steps = mapping.depth // mapping.parts
 
@@ -304,7 +318,7 @@ class MatrixNest(ElementNest):
                 vectorised(
                     vector,
                     lambda lane, n=number: put(  # type: ignore[misc]
-                        values, n + lane, get(self.local, start + self._place(side, n) + lane)
+                        values, n + lane, get(local, start + self._place(side, n) + lane)
                     ),
                 )
                 for number in range(0, mapping.tile[side], vector)
@@ -312,8 +326,8 @@ class MatrixNest(ElementNest):
 
         def one(step: Any) -> Stmt:
             at = self.part * steps + step
-            body = read(0, self.row_values, base + at * mapping.rows)
-            body += read(1, self.column_values, base + beside + at * mapping.columns)
+            body = read(0, self.row_values, at * mapping.rows)
+            body += read(1, self.column_values, beside + at * mapping.columns)
 
             def add(index: Index) -> Stmt:
                 where = index[0] * left + index[1]
@@ -341,7 +355,7 @@ class MatrixNest(ElementNest):
 
         give = threads.unrolled(
             down * left,
-            lambda k: put(self.local, at(self.part - 1, k), get(self.sums, k)),
+            lambda k: put(self.shared_sums, at(self.part - 1, k), get(self.sums, k)),
         )
         take = threads.unrolled(
             down * left,
@@ -349,7 +363,7 @@ class MatrixNest(ElementNest):
                 self.sums,
                 k,
                 functools.reduce(
-                    lambda total, part: total + get(self.local, at(part, k)),
+                    lambda total, part: total + get(self.shared_sums, at(part, k)),
                     range(mapping.parts - 1),
                     get(self.sums, k),
                 ),
