@@ -45,7 +45,7 @@ from glenside.hw_targets.codegen.partition import (
     Kernel,
     Partition,
 )
-from glenside.hw_targets.codegen.storage import Buffer, Stored, compact
+from glenside.hw_targets.codegen.storage import Buffer, Origin, Stored, compact, repeated
 from glenside.language.shape import FLOATS
 from glenside.language.term import Term
 
@@ -131,19 +131,23 @@ class KernelBuilder:
         """The view of a term that lies in memory; folded constants are put there on demand."""
         partition = self.partition
         if term not in partition.stored and term in partition.weights:
-            array, view = compact(partition.weights[term])
-            number = self.constant(array.reshape(-1), term.dtype)
+            weights = partition.weights[term]
+            array, view = compact(weights)
+            origin = Origin(term, repeated(weights))
+            number = self.constant(array.reshape(-1), term.dtype, origin)
             partition.stored[term] = Stored(number, 0, view)
         stored = partition.stored.get(term)
         if stored is None or partition.since.get(term, 0) > self._step:
             return None
         return stored.view
 
-    def constant(self, array: Array, dtype: str) -> int:
-        """A new buffer that holds ``array``."""
+    def constant(self, array: Array, dtype: str, origin: Origin | None = None) -> int:
+        """A new buffer that holds ``array``, which is made of ``origin``."""
         self.partition.buffers.append(Buffer(max(array.size, 1), dtype))
         number = len(self.partition.buffers) - 1
         self.partition.arrays[number] = array
+        if origin is not None:
+            self.partition.origins[number] = origin
         return number
 
     def scratch(self, size: int, dtype: str) -> int:

@@ -28,12 +28,18 @@ if TYPE_CHECKING:
     )
     from glenside.hw_targets.codegen.mapping import AnyMapping
     from glenside.hw_targets.codegen.partition import Kernel, Partition
+    from glenside.hw_targets.codegen.storage import Origin
+    from glenside.language.term import Term
 
 Array = np.ndarray[Any, Any]
 
 TOLERANCE = {"float16": 2e-2, "float32": 1e-3, "float64": 1e-9}
 """Largest difference between two ways, relative to the largest result."""
 _NAME = "trial_{}_{}"
+_MOST_TOLD = 1 << 25
+"""Elements up to which the packing of a parameter is told."""
+_PERIOD = 1_000_003
+"""Random numbers that are drawn; more elements repeat them."""
 
 
 @dataclass
@@ -49,7 +55,11 @@ class Trial:
 
 @dataclass
 class Trials:
-    """The ways, their code, and the buffers: dtype and elements of each, contents of some."""
+    """The ways, their code, and the buffers: dtype and elements of each, contents of some.
+
+    ``complete`` says that the contents of all parameters are known, so that results can be compared
+    though each way has them packed differently.
+    """
 
     space: str
     code: Code
@@ -58,9 +68,21 @@ class Trials:
     result: int
     trials: list[Trial]
     arrays: dict[int, Array] = field(default_factory=dict)
+    origins: dict[int, Origin] = field(default_factory=dict)
+    complete: bool = True
 
     def save(self, folder: Path, name: str) -> None:
-        """Writes all but the arrays: ``name.json`` and the code beside it."""
+        """Writes ``name.json``, the code and how parameters are packed, not what they hold."""
+        from glenside.hw_targets.codegen.device.recipes import recipe_of
+
+        sources: dict[Term, int] = {}
+        told, orders = {}, {}
+        for number, origin in self.origins.items():
+            if origin.term.type.size <= _MOST_TOLD:
+                recipe = recipe_of(origin)
+                source = sources.setdefault(origin.term, len(sources))
+                told[number] = [source, list(origin.term.shape), list(recipe.repeated)]
+                orders[str(number)] = np.frombuffer(recipe.order, np.uint8)
         data = {
             "space": self.space,
             "architecture": self.code.architecture,
@@ -68,16 +90,22 @@ class Trials:
             "buffers": {str(key): buffer for key, buffer in self.buffers.items()},
             "result": self.result,
             "trials": [asdict(trial) for trial in self.trials],
+            "parameters": told,
+            "complete": self.arrays.keys() <= told.keys(),
         }
-        (folder / f"{name}.json").write_text(json.dumps(data))
+        np.savez(folder / f"{name}.npz", **orders)  # type: ignore[arg-type]
         if self.code.binary is not None:
             (folder / f"{name}.cubin").write_bytes(self.code.binary)
         else:
             (folder / f"{name}.source").write_text(self.code.source)
+        # Last, since it says that the others are there.
+        (folder / f"{name}.json").write_text(json.dumps(data))
 
     @staticmethod
     def load(folder: Path, name: str) -> Trials:
-        """What :meth:`save` wrote."""
+        """What :meth:`save` wrote, with random numbers for parameters."""
+        from glenside.hw_targets.codegen.device.recipes import Recipe
+
         data = json.loads((folder / f"{name}.json").read_text())
         binary, source = folder / f"{name}.cubin", folder / f"{name}.source"
         code = Code(
@@ -85,16 +113,25 @@ class Trials:
             binary.read_bytes() if binary.is_file() else None,
             data["architecture"],
         )
+        buffers = {int(key): (dtype, size) for key, (dtype, size) in data["buffers"].items()}
+        arrays = {}
+        with np.load(folder / f"{name}.npz") as orders:
+            for key, (source, shape, repeated) in data["parameters"].items():
+                value = _drawn(source, shape, repeated, buffers[int(key)][0])
+                recipe = Recipe(tuple(repeated), orders[key].tobytes())
+                arrays[int(key)] = recipe.apply(value)
         return Trials(
             data["space"],
             code,
             {key: Entry(**entry) for key, entry in data["entries"].items()},
-            {int(key): (dtype, size) for key, (dtype, size) in data["buffers"].items()},
+            buffers,
             data["result"],
             [
                 Trial(each["mapping"], [(name, list(b)) for name, b in each["launches"]])
                 for each in data["trials"]
             ],
+            arrays,
+            complete=data["complete"],
         )
 
 
@@ -118,7 +155,13 @@ def make_trials(
     from glenside.hw_targets.codegen.gpu.interface import make_builder, make_kernels
 
     # What the ways add (packed parameters, scratch memory) is let go of with them.
-    cut = replace(cut, buffers=list(cut.buffers), stored=dict(cut.stored), arrays=dict(cut.arrays))
+    cut = replace(
+        cut,
+        buffers=list(cut.buffers),
+        stored=dict(cut.stored),
+        arrays=dict(cut.arrays),
+        origins=dict(cut.origins),
+    )
     step: Kernel = cut.steps[number]  # type: ignore[assignment]
     place = step.into or cut.stored[step.tail]
     result = Trials(space, Code(""), {}, {}, place.buffer, [])
@@ -157,6 +200,8 @@ def make_trials(
                 result.buffers[buffer] = (held.dtype, held.size)
                 if buffer in cut.arrays:
                     result.arrays[buffer] = cut.arrays[buffer]
+                if buffer in cut.origins:
+                    result.origins[buffer] = cut.origins[buffer]
     text = tidied(program.text, dialect)
     result.code = Code(text) if build is None else build(text)
     return result
@@ -174,14 +219,14 @@ def _renamed(kernel: DeviceKernel, name: str) -> str | None:
 def measure(trials: Trials, device: Device, repeat: int = 7) -> list[float | None]:
     """Seconds of each way, by the device's clock; None for one whose result is wrong.
 
-    Results are only held against the first way's where that is one thread an element and the
-    buffers' contents are known: what is packed is packed differently for each way.
+    Results are only held against the first way's where that is one thread an element and what
+    parameters hold is known: what is packed is packed differently for each way.
     """
     device.build(trials.code, trials.entries)
     rng = np.random.default_rng(0)
     common: dict[int, Any] = {}
     times: list[float | None] = []
-    known = trials.trials[0].mapping is None and bool(trials.arrays)
+    known = trials.trials[0].mapping is None and trials.complete
     right: Array | None = None
     for trial in trials.trials:
         memory = {}
@@ -212,12 +257,25 @@ def _fill(trials: Trials, buffer: int, device: Device, rng: np.random.Generator)
     dtype, size = trials.buffers[buffer]
     array = trials.arrays.get(buffer)
     if array is None:
-        values = rng.standard_normal(size, np.float32)
+        values = np.resize(rng.standard_normal(min(size, _PERIOD), np.float32), size)
         array = values.astype(dtype) if np.dtype(dtype).kind == "f" else np.zeros(size, dtype)
     array = np.broadcast_to(np.asarray(array).reshape(-1), (size,))
     memory = device.allocate(size * np.dtype(dtype).itemsize)
     device.write(memory, 0, np.ascontiguousarray(array).view(np.uint8))
     return memory
+
+
+def _drawn(seed: int, shape: Sequence[int], repeated: Sequence[int], dtype: str) -> Array:
+    """Random numbers for a parameter, such that sums of products stay small."""
+    small = [1 if k in repeated else size for k, size in enumerate(shape)]
+    size = int(np.prod(small, dtype=np.int64))
+    if np.dtype(dtype).kind == "f":
+        rng = np.random.default_rng(seed)
+        values = np.resize(rng.standard_normal(min(size, _PERIOD), np.float32), size)
+        values *= np.float32(max(int(np.prod(small[1:])), 1) ** -0.5)
+    else:
+        values = np.zeros(size, np.float32)
+    return np.broadcast_to(values.astype(dtype).reshape(small), shape)
 
 
 def _agree(got: Array, right: Array) -> bool:

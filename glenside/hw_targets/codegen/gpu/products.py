@@ -52,6 +52,7 @@ from glenside.hw_targets.codegen.mapping import (
     thread_mappings,
 )
 from glenside.hw_targets.codegen.partition import Kernel
+from glenside.hw_targets.codegen.storage import Origin, repeated
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping
 
 Array = np.ndarray[Any, Any]
@@ -296,7 +297,8 @@ class ProductNest(ElementNest):
         known = self.builder._packed.get(key)
         if known is None:
             packed = recipe.apply(array)
-            known = self.builder.constant(packed, self.product.resident.dtype)
+            origin = Origin(self.product.resident.base, repeated(array), recipe.apply)
+            known = self.builder.constant(packed, self.product.resident.dtype, origin)
             self.builder._packed[key] = known
         return known
 
