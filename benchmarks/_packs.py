@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tarfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,36 @@ def save_program(executable: Any, folder: Path, **more: Any) -> None:
     told = {"slots": slots, "products": products, **more}
     (folder / RECIPES).write_text(json.dumps(told))
     np.savez(folder / ARRAYS, **arrays)  # type: ignore[arg-type]
+
+
+def sources_only(target: Any) -> Any:
+    """A target that leaves compiling its CUDA C to the machine with the GPU."""
+    from glenside.hw_targets import find_target
+    from glenside.hw_targets.codegen.device.device import Code
+
+    made: Any = find_target(target)
+    made.builder = lambda: Code
+    return made
+
+
+def compile_sources(folders: Sequence[Path]) -> None:
+    """Machine code of programs that lack it, as many at a time as there are processors."""
+    import cupy
+
+    from glenside.hw_targets.codegen.device.executable import BINARY
+    from glenside.hw_targets.codegen.device.nvcc import compiled
+
+    architecture = f"sm_{cupy.cuda.Device().compute_capability}"
+
+    def one(source: Path) -> None:
+        code = compiled(source.read_text(encoding="utf-8"), architecture)
+        name = BINARY.format(source.stem.removeprefix("kernels-"), code.architecture)
+        source.with_name(name).write_bytes(code.binary or b"")
+
+    sources = [path for folder in folders for path in folder.glob("kernels-*.cu")]
+    missing = [each for each in sources if not list(each.parent.glob(f"{each.stem}.*.cubin"))]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(one, missing))
 
 
 def told_of(folder: Path) -> dict[str, Any]:

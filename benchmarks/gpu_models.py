@@ -24,7 +24,15 @@ from statistics import geometric_mean, median
 from typing import Any
 
 import numpy as np
-from _packs import pack, restore_program, save_program, told_of, unpacked
+from _packs import (
+    compile_sources,
+    pack,
+    restore_program,
+    save_program,
+    sources_only,
+    told_of,
+    unpacked,
+)
 from _table import show
 from _torch import NETWORKS, network_microseconds
 from _weights import draw, is_drawn
@@ -54,7 +62,8 @@ def build(options: Any) -> None:
                 model = retyped(network(name, batch), dtype)
                 label = f"{model.name}-b{batch}-{dtype}-{options.target.partition(':')[0]}"
                 start = time.perf_counter()
-                program = glenside.optimize(model, options.target, check=False)
+                target = sources_only(options.target) if options.sources else options.target
+                program = glenside.optimize(model, target, check=False)
                 seconds = time.perf_counter() - start
                 _save(program._executable, model, dtype, options.folder / label)
                 picked = sorted({0, batch - 1})
@@ -76,13 +85,15 @@ def trials(options: Any) -> None:
         for dtype in options.dtypes:
             for batch in options.batches:
                 model = retyped(network(name, batch), dtype)
-                for each in build_trials(
+                built = build_trials(
                     model,
                     options.target,
                     options.folder,
                     candidates=options.candidates,
                     most=options.most,
-                ):
+                    compile=not options.sources,
+                )
+                for each in built:
                     us = each.predicted * 1e6
                     print(f"{name} b{batch}: {each.uses} x {each.space}: {us:.1f} us", flush=True)
 
@@ -152,10 +163,12 @@ def measure(options: Any) -> None:
 
     folder = unpacked(options.folder, options.unpack)
     rows, kernels = [], {}
-    for file in sorted(folder.glob("*.npz")):
+    files = sorted(folder.glob("*.npz"))
+    if options.only:
+        files = [each for each in files if any(part in each.stem for part in options.only)]
+    compile_sources([each.with_suffix("") for each in files])
+    for file in files:
         label = file.stem
-        if options.only and not any(part in label for part in options.only):
-            continue
         restore(folder / label)
         program: Any = load(folder / label)
         (wanted,) = program.plan.inputs.values()
@@ -256,7 +269,9 @@ def main() -> None:
     first.add_argument("--batches", nargs="*", type=int, default=[1, 16])
     first.add_argument("--target", default="cuda:sm_90")
     first.add_argument("--pack", action="store_true", help="into one compressed file")
+    first.add_argument("--sources", action="store_true", help="nvcc runs where the GPU is")
     third = verbs.add_parser("trials")
+    third.add_argument("--sources", action="store_true", help="nvcc runs where the GPU is")
     third.add_argument("folder", type=Path)
     third.add_argument("--networks", nargs="*", default=list(NETWORKS))
     third.add_argument("--dtypes", nargs="*", default=["float32", "float16"])

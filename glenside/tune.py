@@ -10,8 +10,11 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,6 +121,7 @@ def build(
     candidates: int = 16,
     time_limit: float | None = None,
     most: int | None = None,
+    compile: bool = True,
     file: str | Path | None = None,
     progress: Progress | None = None,
 ) -> list[BuiltProduct]:
@@ -130,6 +134,8 @@ def build(
     other work behind it is always among the candidates.
 
     :param most: products to build, at most; None: all of them.
+    :param compile: whether nvcc makes machine code here, where it is installed; else it does where
+        the mappings are measured, as many sources at a time as that machine has processors.
     :raises TargetError: the target is no GPU with limits known here.
     :raises InputError: the folder is that of another target.
     """
@@ -152,7 +158,8 @@ def build(
         if name in known or (place / f"{name}.json").is_file():
             continue
         like = nearest(product.space)
-        trials = products.trials(product, candidates, [] if like is None else [like])
+        more = [] if like is None else [like]
+        trials = products.trials(product, candidates, more, compile)
         if trials is None:
             continue
         trials.save(place, name)
@@ -176,7 +183,6 @@ def measure(
     :raises InputError: the folder was not made by :func:`build`.
     """
     from glenside.hw_targets.codegen.device.executable import open_device
-    from glenside.hw_targets.codegen.device.trials import Trials
 
     place = Path(folder)
     limits = _limits_of(place)
@@ -187,13 +193,12 @@ def measure(
         data = json.loads(results.read_text())
     end = _end(time_limit)
     names = sorted(p.stem for p in place.glob("*.json") if p.name not in (RESULTS, _LIMITS))
+    names = [name for name in names if name not in data["best"]]
     done = []
-    for name in _steps(names, progress):
-        if name in data["best"]:
-            continue
+    for trials, name in zip(_compiled(place, names, opened), _steps(names, progress), strict=True):
         if time.monotonic() > end:
             break
-        best = _fastest(Trials.load(place, name), opened)
+        best = _fastest(trials, opened)
         if best is None:
             continue
         done.append(best.product)
@@ -263,7 +268,11 @@ class _Products:
         return sorted(self.found, key=lambda each: -each.seconds)
 
     def trials(
-        self, product: _Product, candidates: int, more: Sequence[AnyMapping]
+        self,
+        product: _Product,
+        candidates: int,
+        more: Sequence[AnyMapping],
+        compile: bool = True,
     ) -> Trials | None:
         """The ways to compute a product, the plain one first; None where none can be mapped."""
         from glenside.hw_targets.codegen.device.trials import make_trials
@@ -282,7 +291,7 @@ class _Products:
             target.limits,
             target.dialect,
             mappings,
-            target.builder(),
+            target.builder() if compile else None,
         )
 
 
@@ -354,6 +363,31 @@ def _fastest(trials: Trials, device: Device) -> _Best | None:
     seconds, mapping = min(ways, key=lambda way: way[0])
     wrong = sum(each is None for each in times)
     return _Best(TunedProduct(trials.space, ways[0][0], seconds, len(ways), wrong), mapping, times)
+
+
+def _compiled(folder: Path, names: Sequence[str], device: Device) -> Iterator[Trials]:
+    """The sets of trials in a folder, machine code being made ahead where it is missing."""
+    from glenside.hw_targets.codegen.device.trials import Trials
+
+    architecture = getattr(device, "architecture", "")
+
+    def one(name: str) -> Trials:
+        return Trials.load(folder, name).with_machine_code(architecture)
+
+    workers = os.cpu_count() or 1
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: deque[Future[Trials]] = deque()
+        rest = iter(names)
+        try:
+            for _ in names:
+                # Not all at once: their parameters would fill the memory.
+                waiting.extend(
+                    pool.submit(one, name) for name in islice(rest, 2 * workers - len(waiting))
+                )
+                yield waiting.popleft().result()
+        finally:
+            for each in waiting:
+                each.cancel()
 
 
 def _steps[T](items: Sequence[T], progress: Progress | None) -> Iterator[T]:

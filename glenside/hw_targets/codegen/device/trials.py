@@ -71,6 +71,17 @@ class Trials:
     origins: dict[int, Origin] = field(default_factory=dict)
     complete: bool = True
 
+    def with_machine_code(self, architecture: str) -> Trials:
+        """The same with machine code of CUDA C, where there is none yet and nvcc is here.
+
+        :raises TargetError: nvcc refuses the source.
+        """
+        from glenside.hw_targets.codegen.device.nvcc import compiled, find_nvcc
+
+        if self.code.binary is not None or not architecture or find_nvcc() is None:
+            return self
+        return replace(self, code=compiled(self.code.source, architecture))
+
     def save(self, folder: Path, name: str) -> None:
         """Writes ``name.json``, the code and how parameters are packed, not what they hold."""
         from glenside.hw_targets.codegen.device.recipes import recipe_of
