@@ -253,6 +253,8 @@ class _Products:
 
     target: GpuTarget
     cut: Partition
+    cache: int
+    """Bytes of the device's cache where the model's parameters do not fit into it, else 0."""
     found: list[_Product] = field(default_factory=list)
 
     def ranked(self) -> list[_Product]:
@@ -292,6 +294,7 @@ class _Products:
             target.dialect,
             mappings,
             target.builder() if compile else None,
+            cache=self.cache,
         )
 
 
@@ -324,7 +327,8 @@ def _products(
             spaces[space.key()] = _Product(number, space)
         else:
             known.uses += 1
-    return _Products(target, cut, list(spaces.values()))
+    size, cache = sum(each.nbytes for each in cut.weights.values()), target.limits.cache_bytes
+    return _Products(target, cut, cache if size > cache else 0, list(spaces.values()))
 
 
 def _gpu(target: str, candidates: int) -> GpuTarget:

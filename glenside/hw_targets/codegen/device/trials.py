@@ -38,6 +38,8 @@ TOLERANCE = {"float16": 2e-2, "float32": 1e-3, "float64": 1e-9}
 _NAME = "trial_{}_{}"
 _MOST_TOLD = 1 << 25
 """Elements up to which the packing of a parameter is told."""
+_COPIES = 512
+"""Of parameters, so that none is in the cache when its turn comes."""
 _PERIOD = 1_000_003
 """Random numbers that are drawn; more elements repeat them."""
 
@@ -58,7 +60,8 @@ class Trials:
     """The ways, their code, and the buffers: dtype and elements of each, contents of some.
 
     ``complete`` says that the contents of all parameters are known, so that results can be compared
-    though each way has them packed differently.
+    though each way has them packed differently. Where the model's parameters do not fit into the
+    device's cache, of ``cache`` bytes, each run finds its own outside of it; 0: they do fit.
     """
 
     space: str
@@ -70,6 +73,7 @@ class Trials:
     arrays: dict[int, Array] = field(default_factory=dict)
     origins: dict[int, Origin] = field(default_factory=dict)
     complete: bool = True
+    cache: int = 0
 
     def with_machine_code(self, architecture: str) -> Trials:
         """The same with machine code of CUDA C, where there is none yet and nvcc is here.
@@ -103,6 +107,7 @@ class Trials:
             "trials": [asdict(trial) for trial in self.trials],
             "parameters": told,
             "complete": self.arrays.keys() <= told.keys(),
+            "cache": self.cache,
         }
         np.savez(folder / f"{name}.npz", **orders)  # type: ignore[arg-type]
         if self.code.binary is not None:
@@ -143,6 +148,7 @@ class Trials:
             ],
             arrays,
             complete=data["complete"],
+            cache=data["cache"],
         )
 
 
@@ -155,9 +161,11 @@ def make_trials(
     mappings: Sequence[AnyMapping],
     build: Callable[[str], Code] | None = None,
     reference: bool = True,
+    cache: int = 0,
 ) -> Trials:
     """The ways to compute step ``number`` of a partition, one for each mapping that can be lowered.
 
+    :param cache: bytes of the device's cache if the model's parameters do not fit into it, else 0.
     :param reference: whether the first way is one thread an element, as a check of the others.
     """
     from glenside.hw_targets.codegen.device.text import tidied
@@ -175,7 +183,7 @@ def make_trials(
     )
     step: Kernel = cut.steps[number]  # type: ignore[assignment]
     place = step.into or cut.stored[step.tail]
-    result = Trials(space, Code(""), {}, {}, place.buffer, [])
+    result = Trials(space, Code(""), {}, {}, place.buffer, [], cache=cache)
     kernels: list[DeviceKernel] = []
     ways: list[AnyMapping | None] = [None] if reference else []
     for mapping in [*ways, *mappings]:
@@ -248,10 +256,7 @@ def measure(trials: Trials, device: Device, repeat: int = 7) -> list[float | Non
         dtype, size = trials.buffers[trials.result]
         poison = np.full(size * np.dtype(dtype).itemsize, 0xFF, np.uint8)
         device.write(memory[trials.result], 0, poison)
-        launches = [
-            Launch(name, trials.entries[name], [memory[b] for b in buffers])
-            for name, buffers in trial.launches
-        ]
+        launches = _launches(trials, trial, memory)
         device.prepare(launches)()
         got = poison.view(dtype)
         device.read(memory[trials.result], 0, poison)
@@ -260,8 +265,35 @@ def measure(trials: Trials, device: Device, repeat: int = 7) -> list[float | Non
             if not _agree(got, right):
                 times.append(None)
                 continue
-        times.append(median(device.seconds(launches, repeat)))
+        times.append(_seconds(trials, trial, memory, device, repeat))
     return times
+
+
+def _launches(trials: Trials, trial: Trial, memory: dict[int, Any]) -> list[Launch]:
+    return [
+        Launch(name, trials.entries[name], [memory[b] for b in buffers])
+        for name, buffers in trial.launches
+    ]
+
+
+def _seconds(
+    trials: Trials, trial: Trial, memory: dict[int, Any], device: Device, repeat: int
+) -> float:
+    """The median of one run's times; with parameters out of the cache, each run has its own."""
+    constant = [b for b in memory if b in trials.arrays]
+    size = sum(trials.arrays[b].nbytes for b in constant)
+    copies = min(-(-2 * trials.cache // max(size, 1)), _COPIES) if size else 0
+    if copies < 2:
+        return median(device.seconds(_launches(trials, trial, memory), repeat))
+    launches: list[Launch] = []
+    for _ in range(copies):
+        own = dict(memory)
+        for buffer in constant:
+            array = np.ascontiguousarray(trials.arrays[buffer]).reshape(-1)
+            own[buffer] = device.allocate(array.nbytes)
+            device.write(own[buffer], 0, array.view(np.uint8))
+        launches += _launches(trials, trial, own)
+    return median(device.time(device.prepare(launches), repeat)) / copies
 
 
 def _fill(trials: Trials, buffer: int, device: Device, rng: np.random.Generator) -> Any:
