@@ -238,6 +238,7 @@ def _renamed(kernel: DeviceKernel, name: str) -> str | None:
 def measure(trials: Trials, device: Device, repeat: int = 7) -> list[float | None]:
     """Seconds of each way, by the device's clock; None for one whose result is wrong.
 
+    The plain way, one thread an element, is timed by a single run: it may be a thousand times slower.
     Results are only held against the first way's where that is one thread an element and what
     parameters hold is known: what is packed is packed differently for each way.
     """
@@ -265,7 +266,10 @@ def measure(trials: Trials, device: Device, repeat: int = 7) -> list[float | Non
             if not _agree(got, right):
                 times.append(None)
                 continue
-        times.append(_seconds(trials, trial, memory, device, repeat))
+        if trial.mapping is None:
+            times += device.time(device.prepare(launches), 1)
+        else:
+            times.append(_seconds(trials, trial, memory, device, repeat))
     return times
 
 
