@@ -238,7 +238,7 @@ def _renamed(kernel: DeviceKernel, name: str) -> str | None:
 def measure(trials: Trials, device: Device, repeat: int = 7) -> list[float | None]:
     """Seconds of each way, by the device's clock; None for one whose result is wrong.
 
-    The plain way, one thread an element, is timed by a single run: it may be a thousand times slower.
+    The plain way, one thread an element, runs once only: it may be a thousand times slower.
     Results are only held against the first way's where that is one thread an element and what
     parameters hold is known: what is packed is packed differently for each way.
     """
