@@ -38,6 +38,8 @@ _EACH = 4
 """Terms that a thread should have at least."""
 _LONG = 32
 """Terms from which on they are shared."""
+_UNROLLED = 32
+"""Terms of a thread up to which they are written out."""
 _ADJACENT = 32
 """Adjacent results that a group computes where threads lie along results."""
 
@@ -153,17 +155,19 @@ class RowNest(ElementNest):
         """``body`` for the positions of this thread's terms."""
         from tvm import tirx
 
-        rounds = -(-self.term_count // self.team)
-
         def one(turn: Any) -> Stmt:
             flat = turn * self.team + self.member
             position: Index = [0] * len(self.order)
             for axis, at in zip(self.order, unflatten(flat, self.extents), strict=True):
                 position[axis] = at
-            guard = None if self.term_count % self.team == 0 else tirx.LT(flat, self.term_count)
-            return threads.guarded(guard, body(position))
+            return body(position)
 
-        return threads.serial(rounds, one)
+        # Rounds that all threads take part in test nothing, so that fetches of several are under
+        # way at a time.
+        whole, rest = divmod(self.term_count, self.team)
+        loop = threads.unrolled if whole <= _UNROLLED else threads.serial
+        last = tirx.LT(self.member, rest)
+        return sequence([loop(whole, one), *([threads.guarded(last, one(whole))] if rest else [])])
 
     def _combined(self, total: Any, step: str, dtype: str) -> list[Stmt]:
         """Statements after which every thread of a team has the team's total in ``total``."""
