@@ -25,8 +25,9 @@ from typing import Any
 
 import numpy as np
 from _conv_layers import LAYERS, Layer, channels_last, direct, dlight, im2col
+from _packs import pack, restore_program, save_program, told_of, unpacked
 from _table import show
-from gpu_models import pack, unpacked
+from _torch import LAYOUTS, exact, graph_microseconds, memory_format
 
 SEEDS = (11, 12, 13)
 INSIDE = 21
@@ -62,17 +63,20 @@ def build(options: Any) -> None:
                 target = find_target(options.target + (":tf32" if dtype == "tf32" else ""))
                 choose = chooser(target.limits)
                 _, filters = arrays(layer, batch, 0, dtype)
-                if dtype in ("float16", "tf32") and layer.groups == 1 and target.dialect == "cuda":
+                halves = dtype in ("float16", "tf32")
+                last = halves and layer.groups == 1 and target.dialect == "cuda"
+                if last:
                     # As matrix units are fed: channels innermost, which cuDNN may have as well.
                     filters = np.ascontiguousarray(filters.transpose(0, 2, 3, 1))
                     term = channels_last(layer, batch, str(filters.dtype))
                 else:
                     term = direct(layer, batch, dtype)
                 space = _candidates(target, term, filters, options, name)
-                _program(target, [term], {"w": filters}, options.folder / f"{name}-predicted")
+                folder = options.folder / f"{name}-predicted"
+                _program(target, [term], {"w": filters}, folder, last=last)
                 if choose(space, target.limits) is not None:
                     folder = options.folder / f"{name}-tuned"
-                    _program(target, [term], {"w": filters}, folder, choose)
+                    _program(target, [term], {"w": filters}, folder, choose, last)
                 peers = options.peers and target.dialect == "cuda"
                 if dtype == "float32" and layer.groups == 1 and peers:
                     matrix, product = im2col(layer, batch, dtype)
@@ -86,7 +90,9 @@ def build(options: Any) -> None:
         pack(options.folder)
 
 
-def _program(target: Any, outputs: Any, params: Any, folder: Path, choose: Any = None) -> None:
+def _program(
+    target: Any, outputs: Any, params: Any, folder: Path, choose: Any = None, last: bool = False
+) -> None:
     from glenside.hw_targets.codegen.device.compile import compile_for_device
     from glenside.language import topological_order
 
@@ -95,7 +101,7 @@ def _program(target: Any, outputs: Any, params: Any, folder: Path, choose: Any =
         for t in topological_order(outputs)
         if t.op == "tensor" and t["name"] not in params
     }
-    compile_for_device(
+    made = compile_for_device(
         outputs,
         types,
         params,
@@ -103,7 +109,8 @@ def _program(target: Any, outputs: Any, params: Any, folder: Path, choose: Any =
         target.dialect,
         choose=choose or (lambda space, limits: None),
         build=target.builder(),
-    ).save(folder)
+    )
+    save_program(made, folder, filters=params["w"].shape if params else None, last=last)
 
 
 def _candidates(target: Any, term: Any, filters: Any, options: Any, name: str) -> Any:
@@ -170,7 +177,7 @@ def measure(options: Any) -> None:
     from glenside.hw_targets.codegen.device.executable import open_device
     from glenside.hw_targets.codegen.device.limits import cuda_limits, opencl_limits
 
-    folder = unpacked(options)
+    folder = unpacked(options.folder, options.unpack)
     opencl = any(folder.glob("*-predicted/*.cl"))
     device = open_device("opencl" if opencl else "cuda")
     limits = opencl_limits() if opencl else cuda_limits()
@@ -222,8 +229,9 @@ def _means(dtype: str, rows: list[dict[str, Any]]) -> None:
         ("dlight's better rule / predicted", "dlight us", "predicted us"),
         ("dlight's fallback / predicted", "dlight Fallback us", "predicted us"),
         ("im2col + GEMM / predicted, time", "im2col us", "predicted us"),
-        ("im2col + GEMM / predicted, extra memory", "im2col extra MB", "extra MB"),
-    ):
+        ("im2col + GEMM / predicted, extra memory where both have some", "im2col extra MB",
+         "extra MB"),
+    ):  # fmt: skip
         for row in rows:
             if "dlight Matmul us" in row:
                 row["dlight us"] = min(row["dlight Matmul us"], row["dlight Fallback us"])
@@ -233,18 +241,37 @@ def _means(dtype: str, rows: list[dict[str, Any]]) -> None:
             print(
                 f"  {what}: {geometric_mean(ratios):.2f}, least {least:.2f}, {len(ratios)} layers"
             )
+    both = [(row["im2col extra MB"], row["extra MB"]) for row in rows if "im2col extra MB" in row]
+    if both:
+        theirs, ours = (sum(each) for each in zip(*both, strict=True))
+        none = sum(not extra for _, extra in both)
+        print(
+            f"  extra memory of {len(both)} layers: im2col + GEMM {theirs:.0f} MB, predicted "
+            f"{ours:.0f} MB, none at all in {none} of them"
+        )
+
+
+def _load(folder: Path, filters: np.ndarray) -> Any:
+    """A saved program with its filters, which lie as it was given them."""
+    from glenside.hw_targets.codegen.launch import load
+
+    told = told_of(folder)
+    if told["last"]:
+        filters = filters.transpose(0, 2, 3, 1)
+    shape = told["filters"]
+    restore_program(folder, {} if shape is None else {"w": filters.reshape(shape)})
+    return load(folder)
 
 
 def _ours(
     folder: Path, layer: Layer, batch: int, dtype: str, name: str, repeat: int
 ) -> dict[str, Any]:
-    from glenside.hw_targets.codegen.launch import load
-
     row: dict[str, Any] = {}
+    filters = arrays(layer, batch, 0, dtype)[1]
     for kind in ("predicted", "tuned"):
         if not (folder / f"{name}-{kind}").is_dir():
             continue
-        program: Any = load(folder / f"{name}-{kind}")
+        program = _load(folder / f"{name}-{kind}", filters)
         worst = 0.0
         for seed in SEEDS[:1]:
             images, filters = arrays(layer, batch, seed, dtype)
@@ -258,7 +285,7 @@ def _ours(
         sets = [{"x": _laid_out(program, arrays(layer, batch, seed, dtype)[0])} for seed in SEEDS]
         row[f"{kind} us"] = median(program.run_seconds(sets, repeat, INSIDE)) * 1e6
         row[f"{kind} error"] = worst
-        row["extra MB"] = _extra(program)
+        row["extra MB" if kind == "predicted" else "tuned extra MB"] = _extra(program)
     return row
 
 
@@ -284,11 +311,9 @@ def _extra(program: Any) -> float:
 def _im2col(
     folder: Path, layer: Layer, batch: int, dtype: str, name: str, repeat: int
 ) -> dict[str, Any]:
-    from glenside.hw_targets.codegen.launch import load
-
-    first: Any = load(folder / f"{name}-matrix")
-    second: Any = load(folder / f"{name}-gemm")
     images, filters = arrays(layer, batch, SEEDS[0], dtype)
+    first = _load(folder / f"{name}-matrix", filters)
+    second = _load(folder / f"{name}-gemm", filters)
     (matrix,) = first.run({"x": images})
     (product,) = second.run({"m": matrix})
     right = reference(layer, images, filters)
@@ -337,11 +362,10 @@ def cudnn(layer: Layer, batch: int, dtype: str, repeat: int) -> tuple[float, str
     """Microseconds of cuDNN's convolution in the better layout."""
     import torch
 
-    torch.backends.cudnn.benchmark = True
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = dtype == "tf32"
+    exact(tf32=dtype == "tf32")
     found = []
-    forms = {"NCHW": torch.contiguous_format, "NHWC": torch.channels_last}
-    for layout, form in forms.items():
+    for layout in LAYOUTS:
+        form = memory_format(layout)
         sets = []
         for seed in SEEDS:
             pair = arrays(layer, batch, seed, dtype)
@@ -350,24 +374,7 @@ def cudnn(layer: Layer, batch: int, dtype: str, repeat: int) -> tuple[float, str
         def convolve(x: Any, w: Any) -> Any:
             return torch.nn.functional.conv2d(x, w, None, layer.stride, layer.pad, 1, layer.groups)
 
-        side = torch.cuda.Stream()
-        with torch.cuda.stream(side):
-            for x, w in sets:
-                convolve(x, w)
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for k in range(INSIDE):
-                convolve(*sets[k % len(sets)])
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        times = []
-        for _ in range(repeat + 2):
-            start.record()
-            graph.replay()
-            end.record()
-            torch.cuda.synchronize()
-            times.append(start.elapsed_time(end) * 1e3 / INSIDE)
-        found.append((median(times[2:]), layout))
+        found.append((graph_microseconds(convolve, sets, INSIDE, repeat), layout))
     return min(found)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from glenside.language.term import Term
 
 if TYPE_CHECKING:
     from glenside.hw_targets.codegen.device.cuda import CudaDevice
+    from glenside.hw_targets.codegen.storage import Origin
 
 Array = np.ndarray[Any, Any]
 Span = tuple[int, Array, Array]
@@ -61,6 +62,14 @@ def open_device(kind: str) -> Device:
     return CudaDevice()
 
 
+@dataclass(frozen=True)
+class MappedProduct:
+    """The key of a product's space and the mapping of its kernels, as JSON has it."""
+
+    space: str
+    mapping: Mapping[str, Any]
+
+
 class DeviceExecutable:
     """A program compiled for a device, which is opened at the first run.
 
@@ -83,6 +92,10 @@ class DeviceExecutable:
         self._device = device
         self._opened: _Opened | None = None
         self._turn = threading.Lock()
+        self.products: dict[int, MappedProduct] = {}
+        """By the number of the (first) launch that computes it; empty in a loaded program."""
+        self.origins: dict[int, Origin] = {}
+        """What parameters are made of, by their slot; likewise."""
 
     @property
     def module(self) -> Any:

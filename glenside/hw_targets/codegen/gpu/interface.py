@@ -162,7 +162,7 @@ def make_kernels(
     :param choose: names the mapping of products; by default the predicted best.
     :raises TargetError: the device lacks a dtype, or a limit does not admit any kernel.
     """
-    from glenside.hw_targets.codegen.gpu import fallback, linear_maps, products
+    from glenside.hw_targets.codegen.gpu import fallback, linear_maps, products, rows
 
     mapped = linear_maps.map_kernel(builder, step, number, limits)
     if mapped is not None:
@@ -170,7 +170,8 @@ def make_kernels(
         return [mapped]
     made = products.product_kernels(builder, step, number, limits, dialect, choose)
     if made is None:
-        made = [fallback.element_kernel(builder, step, number, limits)]
+        shared = rows.shared_kernel(builder, step, number, limits)
+        made = [shared or fallback.element_kernel(builder, step, number, limits)]
     for kernel in made:
         limits.check(kernel)
     return made

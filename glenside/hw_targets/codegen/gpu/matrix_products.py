@@ -34,6 +34,7 @@ from glenside.hw_targets.codegen.loops import (
 )
 from glenside.hw_targets.codegen.matrix_mapping import MatrixMapping, as_matrices
 from glenside.hw_targets.codegen.partition import Kernel
+from glenside.hw_targets.codegen.storage import Origin, repeated
 
 Array = np.ndarray[Any, Any]
 
@@ -107,7 +108,8 @@ class MatrixNest(ElementNest):
         key = (id(array), recipe)
         known = self.builder._packed.get(key)
         if known is None:
-            known = self.builder.constant(recipe.apply(array), "float32")
+            origin = Origin(base, repeated(array), recipe.apply)
+            known = self.builder.constant(recipe.apply(array), "float32", origin)
             self.builder._packed[key] = known
         size = self.builder.partition.buffers[known].size
         self.arguments.append(Argument(known, 0, size))

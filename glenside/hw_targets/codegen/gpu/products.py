@@ -54,6 +54,8 @@ from glenside.hw_targets.codegen.mapping import (
 )
 from glenside.hw_targets.codegen.matrix_mapping import MatrixMapping
 from glenside.hw_targets.codegen.partition import Kernel
+from glenside.hw_targets.codegen.small_maps import small_map
+from glenside.hw_targets.codegen.storage import Origin, repeated
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping
 
 Array = np.ndarray[Any, Any]
@@ -97,8 +99,9 @@ def product_kernels(
 
 
 def space_of(builder: KernelBuilder, step: Kernel, limits: DeviceLimits) -> ProductSpace | None:
-    """The space of a step of the builder's partition, None where it is no product."""
-    if step.anchor is None:
+    """The space of a step of the builder's partition, None where it is no product, or a small map
+    that is written out."""
+    if step.anchor is None or small_map(step.anchor, builder.partition.weights) is not None:
         return None
     nest = ElementNest(builder, step, limits)
     return product_space(
@@ -301,7 +304,8 @@ class ProductNest(ElementNest):
         known = self.builder._packed.get(key)
         if known is None:
             packed = recipe.apply(array)
-            known = self.builder.constant(packed, self.product.resident.dtype)
+            origin = Origin(self.product.resident.base, repeated(array), recipe.apply)
+            known = self.builder.constant(packed, self.product.resident.dtype, origin)
             self.builder._packed[key] = known
         return known
 
