@@ -6,8 +6,9 @@ In halves, since compiling needs TVM and measuring needs the GPU::
     python benchmarks/gpu_conv.py measure DIR --json FILE      (CuPy and PyTorch, no TVM)
     python benchmarks/gpu_conv.py record FILE                  (into the tuning file that ships)
 
-``predicted`` is the mapping that the model likes best, ``tuned`` the one in the tuning files, both
-as whole programs held against float64; ``best`` is the fastest of the candidates, timed on random
+The layer is computed as it is said, directly, and beside that, where the target's rules and cost
+model find a cheaper form, in this *chosen* one. ``predicted`` is the mapping that the model likes
+best, ``tuned`` the one in the tuning files, both as whole programs held against float64; ``best`` is the fastest of the candidates, timed on random
 data. Every time is that of CUDA graphs (in OpenCL: of a full queue, by the host's clock) over
 several inputs at addresses of their own, a median; cuDNN runs in benchmark mode, in the better of
 NCHW and NHWC. The ceiling is the larger of the
@@ -77,6 +78,13 @@ def build(options: Any) -> None:
                 if choose(space, target.limits) is not None:
                     folder = options.folder / f"{name}-tuned"
                     _program(target, [term], {"w": filters}, folder, choose, last)
+                chosen = _chosen(target, term)
+                if chosen is not term:
+                    space = _candidates(target, chosen, filters, options, f"{name}-chosen")
+                    for kind, choice in (("predicted", None), ("tuned", choose)):
+                        folder = options.folder / f"{name}-chosen-{kind}"
+                        if choice is None or choice(space, target.limits) is not None:
+                            _program(target, [chosen], {"w": filters}, folder, choice, last)
                 peers = options.peers and target.dialect == "cuda"
                 if dtype == "float32" and layer.groups == 1 and peers:
                     matrix, product = im2col(layer, batch, dtype)
@@ -88,6 +96,18 @@ def build(options: Any) -> None:
                 print(f"{name}: space {key_of(space.key())}", flush=True)
     if options.pack:
         pack(options.folder)
+
+
+def _chosen(target: Any, term: Any) -> Any:
+    """The layer as the target's rules and cost model have it; itself where nothing is cheaper."""
+    from glenside.extraction import extract
+    from glenside.rewrites import saturate
+
+    explored = saturate([term], target.rules())
+    found = extract(explored.egraph, target.cost_model(), original=[term], constants={"w"})
+    # Moves that come to the same are no other form.
+    saved = found.original_cost[0] - found.cost[0]
+    return found.terms[0] if saved > 1e-9 else term
 
 
 def _program(
@@ -185,6 +205,8 @@ def measure(options: Any) -> None:
     rows, best = [], {}
     for path in sorted(folder.glob("*-predicted")):
         name = path.name.removesuffix("-predicted")
+        if name.endswith("-chosen"):
+            continue
         layer_name, batch_text, dtype = name.split("-")
         layer, batch = layers[layer_name], int(batch_text[1:])
         row: dict[str, Any] = {"layer": name}
@@ -192,6 +214,7 @@ def measure(options: Any) -> None:
         if (folder / f"{name}-trials.json").is_file():
             found = _trials(folder, f"{name}-trials", device, options.repeat)
             row["best us"], best[name] = found["seconds"] * 1e6, found
+        row |= _form(folder, layer, batch, dtype, name, device, options.repeat, best)
         row["cuDNN us"], row["layout"] = cudnn(layer, batch, dtype, options.repeat)
         for rule in ("Matmul", "Fallback"):
             if (folder / f"{name}-dlight-{rule}.json").is_file():
@@ -205,7 +228,9 @@ def measure(options: Any) -> None:
             layer.operations(batch) / peaks[dtype],
             layer.bytes(batch, itemsize) / limits.bandwidth,
         )
-        ours = min(row[key] for key in ("predicted us", "tuned us", "best us") if key in row)
+        kinds = ("predicted us", "tuned us", "best us")
+        ours = min(row[key] for kind in kinds for key in (kind, f"chosen {kind}") if key in row)
+        row["ours us"] = ours
         row["of ceiling"] = floor * 1e6 / ours
         row["cuDNN / predicted"] = row["cuDNN us"] / row["predicted us"]
         row["cuDNN / best"] = row["cuDNN us"] / ours
@@ -226,6 +251,9 @@ def _means(dtype: str, rows: list[dict[str, Any]]) -> None:
         ("cuDNN / predicted", "cuDNN us", "predicted us"),
         ("cuDNN / tuned", "cuDNN us", "tuned us"),
         ("cuDNN / best candidate", "cuDNN us", "best us"),
+        ("cuDNN / predicted, chosen form", "cuDNN us", "chosen predicted us"),
+        ("cuDNN / tuned, chosen form", "cuDNN us", "chosen tuned us"),
+        ("cuDNN / best of all", "cuDNN us", "ours us"),
         ("dlight's better rule / predicted", "dlight us", "predicted us"),
         ("dlight's fallback / predicted", "dlight Fallback us", "predicted us"),
         ("im2col + GEMM / predicted, time", "im2col us", "predicted us"),
@@ -286,6 +314,34 @@ def _ours(
         row[f"{kind} us"] = median(program.run_seconds(sets, repeat, INSIDE)) * 1e6
         row[f"{kind} error"] = worst
         row["extra MB" if kind == "predicted" else "tuned extra MB"] = _extra(program)
+    return row
+
+
+def _form(
+    folder: Path,
+    layer: Layer,
+    batch: int,
+    dtype: str,
+    name: str,
+    device: Any,
+    repeat: int,
+    best: dict[str, Any],
+) -> dict[str, Any]:
+    """The same of the chosen form; of the direct one again where that was chosen.
+
+    Its best is the program with the predicted mapping, the fastest product in place of that one's.
+    """
+    direct = not (folder / f"{name}-chosen-predicted").is_dir()
+    row = {
+        f"chosen {key}": value
+        for key, value in _ours(
+            folder, layer, batch, dtype, name if direct else f"{name}-chosen", repeat
+        ).items()
+    }
+    if (folder / f"{name}-chosen-trials.json").is_file():
+        found = best[f"{name}-chosen"] = _trials(folder, f"{name}-chosen-trials", device, repeat)
+        rest = row["chosen predicted us"] - found["times"][0] * 1e6
+        row["chosen best us"] = rest + found["seconds"] * 1e6
     return row
 
 
@@ -392,7 +448,7 @@ def record(options: Any) -> None:
                 each["space"], each["mapping"], each["seconds"], len(each["times"])
             )
             for name, each in measured["best"].items()
-            if name.endswith("-tf32") == bool(suffix)
+            if ("-tf32" in name) == bool(suffix)
         }
         if entries:
             tuning.record(path, measured["limits"] + suffix, entries)

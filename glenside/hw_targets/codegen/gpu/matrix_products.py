@@ -118,7 +118,6 @@ class MatrixNest(ElementNest):
     # --- places -------------------------------------------------------------------------------
 
     def _group(self, group: Sequence[Any], thread: Any) -> Stmt:
-        from tvm import tirx
 
         mapping, shape = self.mapping, self.shape
         self.parameters.append(self.packed)
@@ -277,9 +276,7 @@ class MatrixNest(ElementNest):
         def row(at: Any, turn: int) -> Stmt:
             return vectorised(
                 4,
-                lambda lane: put(
-                    local, at * 4 + lane, get(self.coming_rows, turn * 4 + lane)
-                ),
+                lambda lane: put(local, at * 4 + lane, get(self.coming_rows, turn * 4 + lane)),
             )
 
         def column(at: Any, turn: int) -> Stmt:
