@@ -8,11 +8,11 @@ In halves, since compiling needs TVM and measuring needs the GPU::
 
 The layer is computed as it is said, directly, and beside that, where the target's rules and cost
 model find a cheaper form, in this *chosen* one. ``predicted`` is the mapping that the model likes
-best, ``tuned`` the one in the tuning files, both as whole programs held against float64; ``best`` is the fastest of the candidates, timed on random
-data. Every time is that of CUDA graphs (in OpenCL: of a full queue, by the host's clock) over
-several inputs at addresses of their own, a median; cuDNN runs in benchmark mode, in the better of
-NCHW and NHWC. The ceiling is the larger of the
-arithmetic's and the memory's time at the profile's rates. Extra memory is what a program holds
+best, ``tuned`` the one in the tuning files, both as whole programs held against float64; ``best``
+is the fastest of the candidates, timed on random data. Every time is that of CUDA graphs (in
+OpenCL: of a full queue, by the host's clock) over several inputs at addresses of their own, a
+median; cuDNN runs in benchmark mode, in the better of NCHW and NHWC. The ceiling is the larger of
+the arithmetic's and the memory's time at the profile's rates. Extra memory is what a program holds
 beside operands and result.
 """
 
@@ -214,7 +214,10 @@ def measure(options: Any) -> None:
         if (folder / f"{name}-trials.json").is_file():
             found = _trials(folder, f"{name}-trials", device, options.repeat)
             row["best us"], best[name] = found["seconds"] * 1e6, found
-        row |= _form(folder, layer, batch, dtype, name, device, options.repeat, best)
+        form = f"{name}-chosen"
+        if (folder / f"{form}-trials.json").is_file():
+            best[form] = _trials(folder, f"{form}-trials", device, options.repeat)
+        row |= _form(folder, layer, batch, dtype, name, options.repeat, row, best.get(form))
         row["cuDNN us"], row["layout"] = cudnn(layer, batch, dtype, options.repeat)
         for rule in ("Matmul", "Fallback"):
             if (folder / f"{name}-dlight-{rule}.json").is_file():
@@ -323,26 +326,22 @@ def _form(
     batch: int,
     dtype: str,
     name: str,
-    device: Any,
     repeat: int,
-    best: dict[str, Any],
+    direct: dict[str, Any],
+    trials: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """The same of the chosen form; of the direct one again where that was chosen.
+    """The same of the chosen form; what is known of the direct one where that was chosen.
 
     Its best is the program with the predicted mapping, the fastest product in place of that one's.
     """
-    direct = not (folder / f"{name}-chosen-predicted").is_dir()
-    row = {
-        f"chosen {key}": value
-        for key, value in _ours(
-            folder, layer, batch, dtype, name if direct else f"{name}-chosen", repeat
-        ).items()
-    }
-    if (folder / f"{name}-chosen-trials.json").is_file():
-        found = best[f"{name}-chosen"] = _trials(folder, f"{name}-chosen-trials", device, repeat)
-        rest = row["chosen predicted us"] - found["times"][0] * 1e6
-        row["chosen best us"] = rest + found["seconds"] * 1e6
-    return row
+    kinds = [f"{kind} {what}" for kind in ("predicted", "tuned") for what in ("us", "error")]
+    found = {key: direct[key] for key in (*kinds, "best us", "extra MB") if key in direct}
+    if (folder / f"{name}-chosen-predicted").is_dir():
+        found = _ours(folder, layer, batch, dtype, f"{name}-chosen", repeat)
+        if trials is not None:
+            rest = found["predicted us"] - trials["times"][0] * 1e6
+            found["best us"] = rest + trials["seconds"] * 1e6
+    return {f"chosen {key}": value for key, value in found.items()}
 
 
 def _is_last(program: Any, images: np.ndarray) -> bool:

@@ -118,7 +118,6 @@ class MatrixNest(ElementNest):
     # --- places -------------------------------------------------------------------------------
 
     def _group(self, group: Sequence[Any], thread: Any) -> Stmt:
-
         mapping, shape = self.mapping, self.shape
         self.parameters.append(self.packed)
         sizes = [self.product.axes[loop].size for loop, _ in shape.outer]
