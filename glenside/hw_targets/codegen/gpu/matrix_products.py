@@ -127,7 +127,12 @@ class MatrixNest(ElementNest):
         self.column_start = column_tile * mapping.columns
         across, along = mapping.places
         self.thread = thread
-        self.part, self.down, self.right = unflatten(thread, [mapping.parts, across, along])
+        # Neighbours lie in two rows of threads: local memory then serves half of a warp's wide
+        # loads at once, since every second one is the same.
+        pair = math.gcd(across, 2)
+        places = unflatten(thread, [mapping.parts, across // pair, along, pair])
+        self.part, self.right = places[0], places[2]
+        self.down = places[1] * pair + places[3]
         # Where the group's operands begin.
         batch: Any = 0
         source: Any = shape.offset
