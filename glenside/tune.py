@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -195,10 +196,14 @@ def measure(
     names = sorted(p.stem for p in place.glob("*.json") if p.name not in (RESULTS, _LIMITS))
     names = [name for name in names if name not in data["best"]]
     done = []
-    for trials, name in zip(_compiled(place, names, opened), _steps(names, progress), strict=True):
+    for made, name in zip(_compiled(place, names, opened), _steps(names, progress), strict=True):
         if time.monotonic() > end:
             break
-        best = _fastest(trials, opened)
+        try:
+            best = _fastest(made.result(), opened)
+        except TargetError as problem:  # Other products remain.
+            warnings.warn(f"{name} is not measured: {problem}", stacklevel=2)
+            continue
         if best is None:
             continue
         done.append(best.product)
@@ -369,7 +374,7 @@ def _fastest(trials: Trials, device: Device) -> _Best | None:
     return _Best(TunedProduct(trials.space, ways[0][0], seconds, len(ways), wrong), mapping, times)
 
 
-def _compiled(folder: Path, names: Sequence[str], device: Device) -> Iterator[Trials]:
+def _compiled(folder: Path, names: Sequence[str], device: Device) -> Iterator[Future[Trials]]:
     """The sets of trials in a folder, machine code being made ahead where it is missing."""
     from glenside.hw_targets.codegen.device.trials import Trials
 
@@ -388,7 +393,7 @@ def _compiled(folder: Path, names: Sequence[str], device: Device) -> Iterator[Tr
                 waiting.extend(
                     pool.submit(one, name) for name in islice(rest, 2 * workers - len(waiting))
                 )
-                yield waiting.popleft().result()
+                yield waiting.popleft()
         finally:
             for each in waiting:
                 each.cancel()
