@@ -196,11 +196,11 @@ def measure(
     names = sorted(p.stem for p in place.glob("*.json") if p.name not in (RESULTS, _LIMITS))
     names = [name for name in names if name not in data["best"]]
     done = []
-    for made, name in zip(_compiled(place, names, opened), _steps(names, progress), strict=True):
+    for built, name in zip(_compiled(place, names, opened), _steps(names, progress), strict=True):
         if time.monotonic() > end:
             break
         try:
-            best = _fastest(made.result(), opened)
+            best = _fastest(built.result(), opened)
         except TargetError as problem:  # Other products remain.
             warnings.warn(f"{name} is not measured: {problem}", stacklevel=2)
             continue
