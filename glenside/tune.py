@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 RESULTS = "results.json"
 _LIMITS = "limits.json"
+_AMONG = 12
+"""Mappings that are looked at for each that is measured."""
 
 
 @dataclass(frozen=True)
@@ -287,9 +289,10 @@ class _Products:
 
         target = self.target
         try:
-            mappings = best_mappings(product.space, target.limits, candidates)
+            found = best_mappings(product.space, target.limits, _AMONG * candidates)
         except InfeasibleMapping:
             return None
+        mappings = _spread(found, candidates)
         mappings = [*mappings, *(each for each in more if each not in mappings)]
         return make_trials(
             self.cut,
@@ -345,6 +348,24 @@ def _gpu(target: str, candidates: int) -> GpuTarget:
     if not isinstance(chosen, GpuTarget):
         raise TargetError(f"only opencl and cuda targets are tuned, not {chosen.name!r}")
     return chosen
+
+
+def _spread(mappings: Sequence[AnyMapping], count: int) -> list[AnyMapping]:
+    """So many of the mappings, best predicted first: those of every kind in turns, since the
+    prediction may err for a whole kind."""
+    kinds: dict[Any, list[int]] = {}
+    for number, mapping in enumerate(mappings):
+        kinds.setdefault(_kind(mapping), []).append(number)
+    turns = [
+        number for turn in zip_longest(*kinds.values()) for number in turn if number is not None
+    ]
+    return [mappings[number] for number in sorted(turns[:count])]
+
+
+def _kind(mapping: AnyMapping) -> tuple[Any, ...]:
+    """What a mapping has in common with others of about the same speed."""
+    split = np.prod(getattr(mapping, "split", 1))
+    return type(mapping), getattr(mapping, "staged", None), mapping.gathered, bool(split > 1)
 
 
 # --- measuring ------------------------------------------------------------------------------------
