@@ -35,7 +35,11 @@ def save_program(executable: Any, folder: Path, **more: Any) -> None:
             arrays[f"slot {number}"] = array
             continue
         recipe = recipe_of(origin)
-        slots[number] |= {"term": to_text(origin.term), "repeated": recipe.repeated}
+        slots[number] |= {
+            "term": to_text(origin.term),
+            "repeated": recipe.repeated,
+            "rounded": recipe.rounded,
+        }
         arrays[f"order {number}"] = np.frombuffer(recipe.order, np.uint8)
     products = {n: [each.space, each.mapping] for n, each in executable.products.items()}
     told = {"slots": slots, "products": products, **more}
@@ -99,7 +103,8 @@ def restore_program(folder: Path, params: Mapping[str, np.ndarray]) -> None:
             if text not in values:
                 (values[text],) = evaluate(parse_all(text), params)
             order = arrays[f"order {number}"].tobytes()
-            made[number] = Recipe(tuple(said["repeated"]), order).apply(values[text])
+            recipe = Recipe(tuple(said["repeated"]), order, said["rounded"])
+            made[number] = recipe.apply(values[text])
         else:
             made[number] = arrays[f"slot {number}"]
         # What was computed may be rounded otherwise by another machine's libraries.

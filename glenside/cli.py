@@ -420,6 +420,10 @@ def tune(
     most: Annotated[
         int | None, typer.Option(min=1, help="Products to build, those first that take longest.")
     ] = None,
+    no_compile: Annotated[
+        bool,
+        typer.Option("--no-compile", help="With --build: leave nvcc to the GPU's machine."),
+    ] = False,
     measure: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Measure what was built, into DIR/results.json."),
@@ -459,7 +463,8 @@ def tune(
                 "progress": listener,
             }
             if build is not None:
-                built = tuning.build(model, target, build, most=most, **given)
+                given |= {"most": most, "compile": not no_compile}
+                built = tuning.build(model, target, build, **given)
                 _show_built(built, as_json)
                 return
             products = tuning.tune(model, target, **given)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import os
 import time
+import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 RESULTS = "results.json"
 _LIMITS = "limits.json"
+_AMONG = 12
+"""Mappings that are looked at for each that is measured."""
 
 
 @dataclass(frozen=True)
@@ -195,10 +198,14 @@ def measure(
     names = sorted(p.stem for p in place.glob("*.json") if p.name not in (RESULTS, _LIMITS))
     names = [name for name in names if name not in data["best"]]
     done = []
-    for trials, name in zip(_compiled(place, names, opened), _steps(names, progress), strict=True):
+    for built, name in zip(_compiled(place, names, opened), _steps(names, progress), strict=True):
         if time.monotonic() > end:
             break
-        best = _fastest(trials, opened)
+        try:
+            best = _fastest(built.result(), opened)
+        except TargetError as problem:  # Other products remain.
+            warnings.warn(f"{name} is not measured: {problem}", stacklevel=2)
+            continue
         if best is None:
             continue
         done.append(best.product)
@@ -282,9 +289,10 @@ class _Products:
 
         target = self.target
         try:
-            mappings = best_mappings(product.space, target.limits, candidates)
+            found = best_mappings(product.space, target.limits, _AMONG * candidates)
         except InfeasibleMapping:
             return None
+        mappings = _spread(found, candidates)
         mappings = [*mappings, *(each for each in more if each not in mappings)]
         return make_trials(
             self.cut,
@@ -347,6 +355,24 @@ def _gpu(target: str, candidates: int) -> GpuTarget:
     return chosen
 
 
+def _spread(mappings: Sequence[AnyMapping], count: int) -> list[AnyMapping]:
+    """So many of the mappings, best predicted first: those of every kind in turns, since the
+    prediction may err for a whole kind."""
+    kinds: dict[Any, list[int]] = {}
+    for number, mapping in enumerate(mappings):
+        kinds.setdefault(_kind(mapping), []).append(number)
+    turns = [
+        number for turn in zip_longest(*kinds.values()) for number in turn if number is not None
+    ]
+    return [mappings[number] for number in sorted(turns[:count])]
+
+
+def _kind(mapping: AnyMapping) -> tuple[Any, ...]:
+    """What a mapping has in common with others of about the same speed."""
+    split = np.prod(getattr(mapping, "split", 1))
+    return type(mapping), getattr(mapping, "staged", None), mapping.gathered, bool(split > 1)
+
+
 # --- measuring ------------------------------------------------------------------------------------
 
 
@@ -374,7 +400,7 @@ def _fastest(trials: Trials, device: Device) -> _Best | None:
     return _Best(TunedProduct(trials.space, ways[0][0], seconds, len(ways), wrong), mapping, times)
 
 
-def _compiled(folder: Path, names: Sequence[str], device: Device) -> Iterator[Trials]:
+def _compiled(folder: Path, names: Sequence[str], device: Device) -> Iterator[Future[Trials]]:
     """The sets of trials in a folder, machine code being made ahead where it is missing."""
     from glenside.hw_targets.codegen.device.trials import Trials
 
@@ -393,7 +419,7 @@ def _compiled(folder: Path, names: Sequence[str], device: Device) -> Iterator[Tr
                 waiting.extend(
                     pool.submit(one, name) for name in islice(rest, 2 * workers - len(waiting))
                 )
-                yield waiting.popleft().result()
+                yield waiting.popleft()
         finally:
             for each in waiting:
                 each.cancel()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -22,29 +24,31 @@ def test_an_order_is_what_it_was(order: list[int]) -> None:
     assert np.array_equal(decoded(encoded(array)), array)
 
 
-def halves() -> tuple[list, dict, dict]:
+def halves(dtype: str) -> tuple[list, dict, dict]:
     """A product for matrix units, of sizes that tiles do not divide, and a repeated bias."""
-    x, w = b.tensor("x", (50, 72), "float16"), b.tensor("w", (70, 72), "float16")
-    bias = b.tensor("bias", (1, 70), "float16")
+    x, w = b.tensor("x", (50, 72), dtype), b.tensor("w", (70, 72), dtype)
+    bias = b.tensor("bias", (1, 70), dtype)
     product = b.compute("dot", b.cart_prod(b.access(x, 1), b.access(w, 1)))
     rows = b.outer_only(product)
     wide = b.broadcast(bias, rows.shape)
     rng = np.random.default_rng(0)
-    params = {n: rng.standard_normal(t.shape).astype("float16") for n, t in
+    params = {n: rng.standard_normal(t.shape).astype(dtype) for n, t in
               (("w", w), ("bias", bias))}  # fmt: skip
     return [b.elementwise("add", rows, wide)], {"x": x.type}, params
 
 
-@pytest.mark.parametrize("precision", ["float32", "float16"])
+@pytest.mark.parametrize("precision", ["float32", "float16", "tf32"])
 def test_recipes_give_the_parameters(precision: str) -> None:
+    limits = replace(device_profile("cuda:sm_90"), tf32=precision == "tf32")
     if precision == "float32":
         model = load_model(small_network())
         outputs, inputs, params = model.roots, model.inputs, model.params
     else:
-        outputs, inputs, params = halves()
-    made = compile_for_device(outputs, inputs, params, device_profile("cuda:sm_90"), "cuda")
+        outputs, inputs, params = halves("float32" if precision == "tf32" else precision)
+    made = compile_for_device(outputs, inputs, params, limits, "cuda")
     assert made.products and all(number < len(made.plan.steps) for number in made.products)
     assert made.origins.keys() == made._parameters.keys() != set()
+    assert any(each.rounded for each in made.origins.values()) == (precision == "tf32")
     packed = 0
     for number, origin in made.origins.items():
         (value,) = evaluate([origin.term], params)

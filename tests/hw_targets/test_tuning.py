@@ -105,6 +105,14 @@ def test_the_users_file_comes_first(tmp_path, monkeypatch):
     assert choose(Space("one"), limits).threads == (1,)
     assert choose(Space("two"), limits).threads == (7,)
     assert choose(Space("three"), limits) is None
+    # What differs only by the work that follows is next best.
+    more = {tuning.key_of(s): Tuned(s, mapping | {"threads": [t]}, seconds, 1)
+            for s, t, seconds in (("a; b; relu", 3, 2.0), ("a; b; store", 4, 1.0))}  # fmt: skip
+    tuning.record(tmp_path / "own.json", limits.name, more)
+    choose = tuning.chooser(limits)
+    assert choose(Space("a; b; relu"), limits).threads == (3,)
+    assert choose(Space("a; b; add relu"), limits).threads == (4,)
+    assert choose(Space("a; c; relu"), limits) is None
 
 
 def test_only_gpus_are_tuned():

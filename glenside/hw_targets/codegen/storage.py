@@ -30,13 +30,15 @@ class Buffer:
 class Origin:
     """What a parameter's buffer is made of: the value of a term that depends on parameters alone.
 
-    ``pack`` only moves elements and adds zeros; None: they lie as :func:`compact` leaves them.
-    ``repeated`` names the axes along which the value is the same throughout.
+    ``pack`` moves elements and adds zeros; None: they lie as :func:`compact` leaves them.
+    ``repeated`` names the axes along which the value is the same throughout. ``rounded`` says that
+    elements are rounded to tf32 as well.
     """
 
     term: Term
     repeated: tuple[int, ...]
     pack: Callable[[Array], Array] | None = None
+    rounded: bool = False
 
 
 @dataclass(frozen=True)

@@ -94,12 +94,17 @@ def record(path: Path, device: str, entries: Entries) -> None:
 
 
 def chooser(limits: DeviceLimits) -> Choose:
-    """The measured mapping of each product, None where there is none for the device."""
-    entries = _all_entries(limits)
+    """The measured mapping of each product, else that of one that differs only by the work that
+    follows; None where there is none for the device.
+
+    Of 19 convolutions of float32 on an H200, the mapping measured without bias and activation was
+    1.07 times faster with them than the predicted one (geometric mean; least 0.93, most 2.6).
+    """
+    entries, like = _all_entries(limits), nearest(limits)
 
     def choose(space: ProductSpace, limits: DeviceLimits) -> AnyMapping | None:
         found = entries.get(key_of(space.key()))
-        return None if found is None else _mapping(found)
+        return like(space) if found is None else _mapping(found)
 
     return choose
 
@@ -122,7 +127,7 @@ def nearest(limits: DeviceLimits) -> Callable[[ProductSpace], AnyMapping | None]
 
 def _product(space: str) -> str:
     """A space's key without the work that follows."""
-    return space.rpartition(";")[0]
+    return space.rsplit(";", 1)[0]
 
 
 def _mapping(entry: Tuned) -> AnyMapping:

@@ -29,18 +29,24 @@ class Recipe:
 
     Along the axes ``repeated`` the value is the same throughout, so only its first element counts.
     ``order`` is compressed (:func:`encoded`): for each element the number of the value's element,
-    from 1 on, and 0 for a zero; empty for all in order.
+    from 1 on, and 0 for a zero; empty for all in order. ``rounded``: to tf32.
     """
 
     repeated: tuple[int, ...]
     order: bytes = b""
+    rounded: bool = False
 
     def apply(self, value: Array) -> Array:
         """The parameter's elements."""
         taken = value[tuple(_first(k, self.repeated) for k in range(value.ndim))].reshape(-1)
         if not self.order:
             return np.ascontiguousarray(taken)
-        return np.concatenate([np.zeros(1, taken.dtype), taken]).take(decoded(self.order))
+        made = np.concatenate([np.zeros(1, taken.dtype), taken]).take(decoded(self.order))
+        if self.rounded:
+            from glenside.hw_targets.codegen.gpu.tensor.kernel import round_to_tf32
+
+            made = round_to_tf32(made)
+        return made
 
 
 def recipe_of(origin: Origin) -> Recipe:
@@ -48,7 +54,8 @@ def recipe_of(origin: Origin) -> Recipe:
     if origin.pack is None:
         return Recipe(origin.repeated)
     numbers = numbered(origin.term.shape, origin.repeated)
-    return Recipe(origin.repeated, encoded(origin.pack(numbers).reshape(-1)))
+    order = encoded(origin.pack(numbers).reshape(-1))
+    return Recipe(origin.repeated, order, origin.rounded)
 
 
 def numbered(shape: Shape, repeated: Sequence[int]) -> Array:

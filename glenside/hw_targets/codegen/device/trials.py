@@ -96,7 +96,8 @@ class Trials:
             if origin.term.type.size <= _MOST_TOLD:
                 recipe = recipe_of(origin)
                 source = sources.setdefault(origin.term, len(sources))
-                told[number] = [source, list(origin.term.shape), list(recipe.repeated)]
+                shape = list(origin.term.shape)
+                told[number] = [source, shape, list(recipe.repeated), recipe.rounded]
                 orders[str(number)] = np.frombuffer(recipe.order, np.uint8)
         data = {
             "space": self.space,
@@ -132,9 +133,9 @@ class Trials:
         buffers = {int(key): (dtype, size) for key, (dtype, size) in data["buffers"].items()}
         arrays = {}
         with np.load(folder / f"{name}.npz") as orders:
-            for key, (source, shape, repeated) in data["parameters"].items():
+            for key, (source, shape, repeated, rounded) in data["parameters"].items():
                 value = _drawn(source, shape, repeated, buffers[int(key)][0])
-                recipe = Recipe(tuple(repeated), orders[key].tobytes())
+                recipe = Recipe(tuple(repeated), orders[key].tobytes(), rounded)
                 arrays[int(key)] = recipe.apply(value)
         return Trials(
             data["space"],

@@ -372,7 +372,8 @@ class TensorNest(ElementNest):
         known = self.builder._packed.get(key)
         if known is None:
             way = functools.partial(pack, geometry=self.geometry, tiling=self.tiling)
-            origin = Origin(self.product.resident.base, repeated(array), way)
+            rounded = self.dtype == "float32"
+            origin = Origin(self.product.resident.base, repeated(array), way, rounded)
             known = self.builder.constant(way(array), self.dtype, origin)
             self.builder._packed[key] = known
         return known
