@@ -55,6 +55,8 @@ from glenside.hw_targets.codegen.partition import Kernel
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping
 
 Array = np.ndarray[Any, Any]
+_COPIED = (4, 8, 16)
+"""Bytes that a thread can have copied to local memory in the background."""
 
 
 def product_kernels(
@@ -88,7 +90,8 @@ def product_kernels(
             (mapping,) = thread_mappings(space, limits, 1)
         except InfeasibleMapping:
             return None
-    return ProductNest(builder, step, limits, space, mapping).kernels(f"step_{number}")
+    nest = ProductNest(builder, step, limits, space, mapping, dialect)
+    return nest.kernels(f"step_{number}")
 
 
 def space_of(builder: KernelBuilder, step: Kernel, limits: DeviceLimits) -> ProductSpace | None:
@@ -116,10 +119,11 @@ class ProductNest(ElementNest):
         limits: DeviceLimits,
         space: ProductSpace,
         mapping: GpuMapping,
+        dialect: Dialect = "opencl",
     ) -> None:
         super().__init__(builder, step, limits)
         assert step.anchor is not None
-        self.anchor = step.anchor
+        self.anchor, self.dialect = step.anchor, dialect
         self.product, self.mapping = space, mapping
         self.tiling = Tiling(space, mapping)
         self.inner = scalars.wide(self.anchor.dtype)
@@ -188,6 +192,7 @@ class ProductNest(ElementNest):
         dynamic = tiling.local_bytes() > self.limits.static_local_bytes
         resident, streamed, sums = tiling.parts
         self.residents = self.streameds = self.exchanged = None
+        room = tiling.stage_parts
         if tiling.one_dtype:
             size = max(resident + streamed, sums)
             if not size:
@@ -195,9 +200,9 @@ class ProductNest(ElementNest):
             pool = threads.shared("local", size, scalars.storage_dtype(self.inner), dynamic)
             body.append(allocate(pool))
             if resident:
-                self.residents = _Part(pool, streamed)
+                self.residents = _Part(pool, streamed, room[0])
             if streamed:
-                self.streameds = _Part(pool, 0)
+                self.streameds = _Part(pool, 0, room[1])
             self.exchanged = _Part(pool, 0)
             return
         dtypes = (
@@ -206,12 +211,13 @@ class ProductNest(ElementNest):
             scalars.storage_dtype(self.inner),
         )
         made = []
-        for name, size, dtype in zip(("rows", "box", "sums"), tiling.parts, dtypes, strict=True):
+        names = ("rows", "box", "sums")
+        for name, size, dtype, each in zip(names, tiling.parts, dtypes, [*room, 0], strict=True):
             part = None
             if size:
                 buffer = threads.shared(name, size, dtype, dynamic)
                 body.append(allocate(buffer))
-                part = _Part(buffer, 0)
+                part = _Part(buffer, 0, each)
             made.append(part)
         self.residents, self.streameds, self.exchanged = made
 
@@ -279,7 +285,7 @@ class ProductNest(ElementNest):
         if self.product.resident.constant:
             number = self._pack()
             size = self.builder.partition.buffers[number].size
-            self.packed = declare("packed", size, self.product.resident.dtype)
+            self.packed = declare(threads.PACKED, size, self.product.resident.dtype)
             self.parameters.append(self.packed)
             self.arguments.append(Argument(number, 0, size))
         if self.partial_sums:
@@ -329,15 +335,22 @@ class ProductNest(ElementNest):
 
         return threads.unrolled(rounds, one)
 
-    def _stage_resident(self, stage: Index) -> Stmt:
-        buffer, tiling = self.residents, self.tiling
-        assert buffer is not None
+    def _stage_resident(self, stage: Index, buffer: _Part) -> Stmt:
+        tiling = self.tiling
         total = tiling.resident_elements
         if self.packed is not None:
             start = self._packed_start(stage)
             width = self._load_width(self.product.resident.dtype, total)
+            unit = width * np.dtype(self._stored(self.product.resident)).itemsize
 
             def copy(at: Any) -> Stmt:
+                if self._in_background and unit in _COPIED:
+                    return threads.call(
+                        threads.COPY.format(unit),
+                        buffer.address(at * width),
+                        threads.address(self.packed, start + at * width),
+                        1,
+                    )
                 return vectorised(
                     width,
                     lambda lane: buffer.put(
@@ -510,9 +523,8 @@ class ProductNest(ElementNest):
             tests.append(tirx.LT(self._k_start(axis, at) + within, self.product.axes[axis].size))
         return tests
 
-    def _stage_streamed(self, stage: Index) -> Stmt:
-        streamed, extents, buffer = self.product.streamed, self.tiling.extents, self.streameds
-        assert buffer is not None
+    def _stage_streamed(self, stage: Index, buffer: _Part) -> Stmt:
+        streamed, extents = self.product.streamed, self.tiling.extents
         strides = streamed.strides or tuple(range(len(extents), 0, -1))
         nearest = min(
             (d for d in range(len(extents)) if extents[d] > 1),
@@ -548,6 +560,8 @@ class ProductNest(ElementNest):
                 for d, place in enumerate(where):
                     address = address + place * self._pitch[d]
                 tests = self._box_tests(index, where, stage)
+                if self._copies_streamed:
+                    return self._copy(streamed, index, tests, buffer.address(address))
                 return self.lowering.statement(
                     lambda: self._element(streamed, index, tests),
                     lambda value: buffer.put(address, self._raw(value, streamed)),
@@ -562,15 +576,18 @@ class ProductNest(ElementNest):
     def _stages(self) -> Stmt:
         counts = [self.tiling.stages[k] for k in self.reduced]
         waits = any(self.mapping.staged)
+        if waits and self.tiling.buffers > 1:
+            return self._buffered_stages(counts)
 
         def one(stage: Index) -> Stmt:
             body = []
             if waits and math.prod(counts) > 1:
                 body.append(threads.barrier())
-            if self.mapping.staged[1]:
-                body.append(self._stage_streamed(stage))
-            if self.mapping.staged[0]:
-                body.append(self._stage_resident(stage))
+            bring = self._bring(stage, 0)
+            if math.prod(counts) == 1 and self.packed is not None and self.mapping.staged[0]:
+                # What is constant need not be waited for.
+                bring = [bring[-1], *self._after_earlier(), *bring[:-1]]
+            body += bring
             if waits:
                 body.append(threads.barrier())
             body.append(self._multiply(stage))
@@ -578,8 +595,86 @@ class ProductNest(ElementNest):
 
         return threads.serial_nest(counts, one)
 
-    def _multiply(self, stage: Index) -> Stmt:
-        """The products of one stage."""
+    def _bring(self, stage: Index, number: Any) -> list[Stmt]:
+        """Brings the operands' parts for a stage to the place of that number."""
+        body = []
+        if self.streameds is not None:
+            body.append(self._stage_streamed(stage, self.streameds.at(number)))
+        if self.residents is not None:
+            body.append(self._stage_resident(stage, self.residents.at(number)))
+        return body
+
+    def _buffered_stages(self, counts: Sequence[int]) -> Stmt:
+        """Stages of which the next are brought while one is multiplied."""
+        from tvm import tirx
+
+        total, room = math.prod(counts), self.tiling.buffers
+        background = self.dialect == "cuda"
+
+        def begun() -> list[Stmt]:
+            return [threads.call(threads.COPIES_BEGUN)] if background else []
+
+        first: list[Stmt] = []
+        for number in range(room - 1):
+            bring = self._bring(unflatten(number, counts), number)
+            if not number and self.packed is not None and self.residents is not None:
+                bring = [bring[-1], *self._after_earlier(), *bring[:-1]]
+            first += [*bring, *begun()]
+
+        def one(at: Any) -> Stmt:
+            later = at + (room - 1)
+            bring = sequence(self._bring(unflatten(later, counts), later % room))
+            body = [threads.call(threads.COPIES_DONE.format(room - 2))] if background else []
+            body += [threads.barrier(), threads.guarded(tirx.LT(later, total), bring), *begun()]
+            body.append(self._multiply(unflatten(at, counts), at % room))
+            return sequence(body)
+
+        return sequence([*first, threads.serial(total, one)])
+
+    def _after_earlier(self) -> list[Stmt]:
+        return [threads.call(threads.AFTER_EARLIER)] if self.dialect == "cuda" else []
+
+    @property
+    def _in_background(self) -> bool:
+        """Whether threads go on while what they fetch is under way."""
+        return self.dialect == "cuda" and self.tiling.buffers > 1
+
+    @functools.cached_property
+    def _copies_streamed(self) -> bool:
+        """Whether the streamed operand's elements are copied as they lie."""
+        streamed = self.product.streamed
+        width = np.dtype(self._stored(streamed)).itemsize
+        return self._in_background and streamed.memory is not None and width in _COPIED
+
+    def _copy(self, operand: Operand, index: Index, tests: Sequence[Expr], target: Expr) -> Stmt:
+        """Begins to copy an element; what does not exist is zero."""
+        from tvm import tirx
+
+        memory = operand.memory
+        assert memory is not None
+        found = list(tests)
+        at: Any = memory.offset
+        sizes = zip(index, memory.before, memory.size, memory.strides, operand.shape, strict=True)
+        for place, before, size, stride, whole in sizes:
+            if isinstance(place, int):
+                at = at + (place - before) * stride
+                continue
+            if before:
+                found.append(tirx.GE(place, before))
+            if before + size < whole:
+                found.append(tirx.LT(place, before + size))
+            at = at + (place - before) * stride
+        there: Any = 1
+        if found:
+            there = (found[0] if len(found) == 1 else tirx.all(*found)).astype("int32")
+        width = np.dtype(self._stored(operand)).itemsize
+        source = threads.address(self.lowering.access(memory.term).buffer, at)
+        return threads.call(threads.COPY.format(width), target, source, there)
+
+    def _multiply(self, stage: Index, number: Any = 0) -> Stmt:
+        """The products of one stage, whose operands are at the place of that number."""
+        self._rows = None if self.residents is None else self.residents.at(number)
+        self._box = None if self.streameds is None else self.streameds.at(number)
         run_window = self._run[1]
         windows = {w for axis in self.n for w in self.product.windows_of(axis)}
         outer = [k for k in self.reduced if k not in windows]
@@ -667,12 +762,12 @@ class ProductNest(ElementNest):
                 for d, step in enumerate(streamed.steps[axis]):
                     if step:
                         offset[d] = offset[d] + at * step
-            if self.streameds is not None:
+            if self._box is not None:
                 address: Any = 0
                 for d, at in enumerate(offset):
                     if self.tiling.extents[d] > 1:
                         address = address + at * self._pitch[d]
-                return put(self._fragment_buffer, flat, self.streameds.get(address))
+                return put(self._fragment_buffer, flat, self._box.get(address))
             start = self._box_start(stage)
             place = [a + b for a, b in zip(start, offset, strict=True)]
             tests = self._box_tests(place, offset, stage)
@@ -704,8 +799,8 @@ class ProductNest(ElementNest):
                 at = at * tiling.tile[axis] + where[axis]
                 target = target * self._turns(axis) + turn
                 target = target * mapping.vector[axis] + vector
-            if self.residents is not None:
-                return put(rows, target, self.residents.get(at))
+            if self._rows is not None:
+                return put(rows, target, self._rows.get(at))
             if self.packed is not None:
                 return put(rows, target, get(self.packed, self._packed_start(stage) + at))
             where |= places
@@ -965,16 +1060,29 @@ def _skewed(place: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Part:
-    """A place within a buffer in local memory."""
+    """A place within a buffer in local memory; one of several of ``size`` elements each, one after
+    the other, where several stages have room."""
 
     buffer: Any
-    base: int
+    base: Any
+    size: int = 0
+
+    def at(self, number: Any) -> _Part:
+        """The place of that number."""
+        return _Part(self.buffer, self.base + number * self.size)
+
+    def address(self, at: Any) -> Expr:
+        """Where an element is."""
+        return threads.address(self.buffer, self._place(at))
 
     def get(self, at: Any) -> Expr:
-        return get(self.buffer, at + self.base if self.base else at)
+        return get(self.buffer, self._place(at))
 
     def put(self, at: Any, value: Expr) -> Stmt:
-        return put(self.buffer, at + self.base if self.base else at, value)
+        return put(self.buffer, self._place(at), value)
+
+    def _place(self, at: Any) -> Any:
+        return at if isinstance(self.base, int) and not self.base else at + self.base
 
 
 @dataclass(frozen=True)
