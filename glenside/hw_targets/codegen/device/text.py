@@ -12,6 +12,7 @@ from glenside.hw_targets.codegen.gpu.threads import (
     COPIES_BEGUN,
     COPIES_DONE,
     COPY,
+    LATER_MAY_START,
     PACKED,
 )
 from glenside.hw_targets.codegen.launch import Entry
@@ -29,10 +30,20 @@ _CUDA_ENTRY = re.compile(r'^extern "C" __global__ void [^{}]*\{\n', re.MULTILINE
 _POINTER = re.compile(r"(const )?\w+\* __restrict__ (\w+)")
 _CALL = f"{AFTER_EARLIER}();"
 _WAIT = f"""
-// A launch may begin while the one before it ends: it waits here before it touches what others wrote.
+// A launch may begin while the one before it ends: before it touches what others wrote, it waits.
 static __device__ __forceinline__ int {AFTER_EARLIER}() {{
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;\\n\\tgriddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+  return 0;
+}}
+
+"""
+_LATER = f"""
+// The launch after this one may take its places now, beside all groups of this one.
+static __device__ __forceinline__ int {LATER_MAY_START}() {{
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
   return 0;
 }}
@@ -164,7 +175,7 @@ def _waiting(text: str) -> str:
 
 def _functions(text: str) -> list[str]:
     """The functions that kernels call, of those that there are."""
-    made = []
+    made = [_LATER] if f"{LATER_MAY_START}(" in text else []
     for width in (4, 8, 16):
         copy = COPY.format(width)
         if f"{copy}(" in text:

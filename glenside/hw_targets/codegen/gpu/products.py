@@ -173,6 +173,8 @@ class ProductNest(ElementNest):
         self._place(group, thread)
         self.total = threads.registers("total", tiling.sums, self.inner)
         body = [allocate(self.total)]
+        if self.partial_sums and self.dialect == "cuda":
+            body.append(threads.call(threads.LATER_MAY_START))
         self._allocate_local(body)
         self._source()
         zero = scalars.const(0, self.inner)
@@ -544,32 +546,64 @@ class ProductNest(ElementNest):
         ]  # fmt: skip
         plane = [d for d in range(len(extents)) if d not in serial]
         plane.sort(key=lambda d: (-(strides[d] or 1 << 62), d))
+        width = self._streamed_width
+        pieces = [extents[d] // (width if d == plane[-1] else 1) for d in plane]
+        # Threads that are left over take their part of the longest of these dimensions.
+        longest = max(serial, key=lambda d: extents[d], default=None)
+        parts = 1
+        if longest is not None:
+            most = max(1, self.count // math.prod(pieces))
+            parts = max(n for n in range(1, most + 1) if extents[longest] % n == 0)
         start = self._box_start(stage)
 
         def position(at: Any) -> Stmt:
             offset: list[Any] = [0] * len(extents)
-            for d, place in zip(plane, unflatten(at, [extents[d] for d in plane]), strict=True):
-                offset[d] = place
+            part, *places = unflatten(at, [parts, *pieces])
+            for d, place in zip(plane, places, strict=True):
+                offset[d] = place * width if d == plane[-1] else place
 
             def element(inside: Index) -> Stmt:
                 where = list(offset)
                 for d, place in zip(serial, inside, strict=True):
-                    where[d] = place
+                    where[d] = place * parts + part if d == longest else place
                 index = [a + b for a, b in zip(start, where, strict=True)]
                 address: Any = 0
                 for d, place in enumerate(where):
                     address = address + place * self._pitch[d]
                 tests = self._box_tests(index, where, stage)
-                if self._copies_streamed:
-                    return self._copy(streamed, index, tests, buffer.address(address))
+                if self._copies_streamed or width > 1:
+                    return self._copy(streamed, index, tests, buffer, address, width)
                 return self.lowering.statement(
                     lambda: self._element(streamed, index, tests),
                     lambda value: buffer.put(address, self._raw(value, streamed)),
                 )
 
-            return threads.unrolled_nest([extents[d] for d in serial], element)
+            each = [extents[d] // (parts if d == longest else 1) for d in serial]
+            return threads.unrolled_nest(each, element)
 
-        return self._share(math.prod(extents[d] for d in plane), position)
+        return self._share(parts * math.prod(pieces), position)
+
+    @functools.cached_property
+    def _streamed_width(self) -> int:
+        """Neighbours in memory that a thread brings at a time: as many as surely lie at a multiple
+        of that many, in memory and in the box, and are all there or none."""
+        streamed, tiling = self.product.streamed, self.tiling
+        memory = streamed.memory
+        if memory is None or self._stored(streamed) != streamed.dtype:
+            return 1
+        d = self._box_order[-1]
+        whole = memory.before[d] == 0 and memory.size[d] == streamed.shape[d]
+        if memory.strides[d] != 1 or not whole:
+            return 1
+        numbers = [tiling.extents[d], streamed.shape[d], streamed.start[d], memory.offset]
+        others = zip(memory.strides, streamed.shape, strict=True)
+        numbers += [step for k, (step, size) in enumerate(others) if k != d and size > 1]
+        for axis in streamed.axes_of(d):
+            several = tiling.groups[axis] * tiling.stages[axis] * self.mapping.split[axis] > 1
+            if several:
+                numbers.append(streamed.steps[axis][d] * tiling.tile[axis])
+        most = self.limits.vector_bytes // np.dtype(streamed.dtype).itemsize
+        return next(w for w in (4, 2, 1) if w <= most and all(n % w == 0 for n in numbers))
 
     # --- multiplying --------------------------------------------------------------------------
 
@@ -646,8 +680,16 @@ class ProductNest(ElementNest):
         width = np.dtype(self._stored(streamed)).itemsize
         return self._in_background and streamed.memory is not None and width in _COPIED
 
-    def _copy(self, operand: Operand, index: Index, tests: Sequence[Expr], target: Expr) -> Stmt:
-        """Begins to copy an element; what does not exist is zero."""
+    def _copy(
+        self,
+        operand: Operand,
+        index: Index,
+        tests: Sequence[Expr],
+        buffer: _Part,
+        place: Any,
+        width: int,
+    ) -> Stmt:
+        """Copies neighbouring elements, or begins to; what does not exist is zero."""
         from tvm import tirx
 
         memory = operand.memory
@@ -655,21 +697,28 @@ class ProductNest(ElementNest):
         found = list(tests)
         at: Any = memory.offset
         sizes = zip(index, memory.before, memory.size, memory.strides, operand.shape, strict=True)
-        for place, before, size, stride, whole in sizes:
-            if isinstance(place, int):
-                at = at + (place - before) * stride
-                continue
-            if before:
-                found.append(tirx.GE(place, before))
-            if before + size < whole:
-                found.append(tirx.LT(place, before + size))
-            at = at + (place - before) * stride
-        there: Any = 1
-        if found:
-            there = (found[0] if len(found) == 1 else tirx.all(*found)).astype("int32")
-        width = np.dtype(self._stored(operand)).itemsize
-        source = threads.address(self.lowering.access(memory.term).buffer, at)
-        return threads.call(threads.COPY.format(width), target, source, there)
+        for position, before, size, stride, whole in sizes:
+            if before and not isinstance(position, int):
+                found.append(tirx.GE(position, before))
+            if before + size < whole and not isinstance(position, int):
+                found.append(tirx.LT(position, before + size))
+            at = at + (position - before) * stride
+        there = None if not found else found[0] if len(found) == 1 else tirx.all(*found)
+        source = self.lowering.access(memory.term).buffer
+        unit = width * np.dtype(self._stored(operand)).itemsize
+        if self._copies_streamed and unit in _COPIED:
+            return threads.call(
+                threads.COPY.format(unit),
+                buffer.address(place),
+                threads.address(source, at),
+                1 if there is None else there.astype("int32"),
+            )
+        copy = vectorised(width, lambda lane: buffer.put(place + lane, get(source, at + lane)))
+        if there is None:
+            return copy
+        zero = scalars.const(0, self._stored(operand))
+        blank = vectorised(width, lambda lane: buffer.put(place + lane, zero))
+        return tirx.IfThenElse(there, copy, blank)
 
     def _multiply(self, stage: Index, number: Any = 0) -> Stmt:
         """The products of one stage, whose operands are at the place of that number."""
