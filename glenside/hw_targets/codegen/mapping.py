@@ -24,6 +24,7 @@ of :mod:`.gpu.predict`. If there is none, the solver says which groups cannot ho
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -110,6 +111,13 @@ class GpuMapping:
             for name, value in given.items()
         }
         return cls(**fields)
+
+
+def _order(mapping: GpuMapping) -> tuple[Any, ...]:
+    """By time, then by all else."""
+    m = mapping
+    return (m.predicted, m.threads, m.registers, m.vector, m.chunk, m.split, m.resident_fast,
+            m.staged, m.gathered, m.buffers)  # fmt: skip
 
 
 AnyMapping = GpuMapping | TensorMapping
@@ -221,12 +229,9 @@ class MappingProblem:
             times = predict_all(self.space, mappings, self.limits)
             return [replace(m, predicted=float(t)) for m, t in zip(mappings, times, strict=True)]
 
-        def order(mapping: GpuMapping) -> tuple[float, str]:
-            return mapping.predicted, mapping.to_json()
-
-        ranked = sorted(timed(found), key=order)
+        ranked = sorted(timed(found), key=_order)
         buffered = self._buffered(ranked[:_BUFFERED])
-        return sorted([*ranked, *timed(buffered)], key=order) if buffered else ranked
+        return sorted([*ranked, *timed(buffered)], key=_order) if buffered else ranked
 
     def _variants(self, found: Sequence[GpuMapping]) -> list[GpuMapping]:
         """Mappings that obey the same constraints: other ways to add up, to store and to read."""
@@ -403,13 +408,8 @@ class MappingProblem:
     def _mapping(self, choices: Sequence[int]) -> GpuMapping:
         picked = [table[c] for table, c in zip(self._known_tables, choices, strict=True)]
         space = self.space
-        rows = math.prod(
-            p.threads for p, a in zip(picked, space.axes, strict=True) if a.role == "m"
-        )
-        others = math.prod(
-            p.threads for p, a in zip(picked, space.axes, strict=True) if a.role == "n"
-        )
-        windows = any(space.windows_of(n) for n in space.of("n"))
+        rows = math.prod(picked[k].threads for k in space.of("m"))
+        others = math.prod(picked[k].threads for k in space.of("n"))
         # One row of the resident operand: threads have nothing but windows' overlap in common,
         # which the cache serves without a barrier.
         alone = space.size("m") == 1
@@ -419,8 +419,13 @@ class MappingProblem:
             tuple(p.vector for p in picked),
             tuple(p.chunk for p in picked),
             tuple(p.split for p in picked),
-            staged=(others > 1 and not alone, rows > 1 or (windows and not alone)),
+            staged=(others > 1 and not alone, rows > 1 or (self._windows and not alone)),
         )
+
+    @functools.cached_property
+    def _windows(self) -> bool:
+        """Whether neighbouring rows of the streamed operand overlap."""
+        return any(self.space.windows_of(n) for n in self.space.of("n"))
 
     # --- constraints ----------------------------------------------------------------------------
 

@@ -12,7 +12,6 @@ from glenside.hw_targets.codegen.gpu.threads import (
     COPIES_BEGUN,
     COPIES_DONE,
     COPY,
-    LATER_MAY_START,
     PACKED,
 )
 from glenside.hw_targets.codegen.launch import Entry
@@ -34,16 +33,6 @@ _WAIT = f"""
 static __device__ __forceinline__ int {AFTER_EARLIER}() {{
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-  return 0;
-}}
-
-"""
-_LATER = f"""
-// The launch after this one may take its places now, beside all groups of this one.
-static __device__ __forceinline__ int {LATER_MAY_START}() {{
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
   return 0;
 }}
@@ -160,7 +149,9 @@ def _waiting(text: str) -> str:
     """Every kernel waits for those launched before it: where it says so itself, else first of all.
 
     That is what lets them be launched early (:attr:`Entry.overlapped`): whoever waits for a kernel
-    then also waits for all before it.
+    then also waits for all before it. They take their places as groups of the one before end. Let in
+    sooner, beside groups that are still at work, they are spread unevenly over the compute units: on
+    an H200 most kernels then took longer.
     """
     starts = list(_CUDA_ENTRY.finditer(text))
     if not starts:
@@ -175,7 +166,7 @@ def _waiting(text: str) -> str:
 
 def _functions(text: str) -> list[str]:
     """The functions that kernels call, of those that there are."""
-    made = [_LATER] if f"{LATER_MAY_START}(" in text else []
+    made = []
     for width in (4, 8, 16):
         copy = COPY.format(width)
         if f"{copy}(" in text:

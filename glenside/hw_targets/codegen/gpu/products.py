@@ -173,8 +173,6 @@ class ProductNest(ElementNest):
         self._place(group, thread)
         self.total = threads.registers("total", tiling.sums, self.inner)
         body = [allocate(self.total)]
-        if self.partial_sums and self.dialect == "cuda":
-            body.append(threads.call(threads.LATER_MAY_START))
         self._allocate_local(body)
         self._source()
         zero = scalars.const(0, self.inner)

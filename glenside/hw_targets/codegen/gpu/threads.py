@@ -12,10 +12,6 @@ UNROLL = "un"
 
 AFTER_EARLIER = "after_earlier_kernels"
 """The function of CUDA's texts that waits for the kernels launched before."""
-LATER_MAY_START = "later_kernels_may_start"
-"""The one that lets the next launch take its places before groups of this one end. Without it, it
-takes them as groups end. Beside a kernel that leaves room on some compute units only, a large one
-is spread unevenly: it pays for a small one that is waited for at once."""
 COPY, COPIES_BEGUN, COPIES_DONE = "copy_async_{}", "copies_begun", "copies_done_{}"
 """The functions of CUDA's texts that copy so many bytes to local memory in the background, say that
 what was begun so far belongs together, and wait until all but so many of these are done."""
