@@ -18,7 +18,7 @@ import numpy as np
 from glenside.hw_targets.codegen import scalars
 from glenside.hw_targets.codegen.gpu import threads
 from glenside.hw_targets.codegen.gpu.fallback import ElementNest
-from glenside.hw_targets.codegen.gpu.interface import DeviceKernel, DeviceLimits
+from glenside.hw_targets.codegen.gpu.interface import DeviceKernel, DeviceLimits, Dialect
 from glenside.hw_targets.codegen.gpu.space import ProductSpace
 from glenside.hw_targets.codegen.kernels import Argument, KernelBuilder
 from glenside.hw_targets.codegen.loops import (
@@ -74,14 +74,16 @@ class MatrixNest(ElementNest):
         limits: DeviceLimits,
         space: ProductSpace,
         mapping: MatrixMapping,
+        dialect: Dialect = "opencl",
     ) -> None:
         super().__init__(builder, step, limits)
+        self.dialect = dialect
         shape = as_matrices(space)
         assert shape is not None
         self.product, self.mapping, self.shape = space, mapping, shape
         self.tiles = -(-shape.rows // mapping.rows), -(-shape.width // mapping.columns)
         self.stages = -(-shape.depth // mapping.depth)
-        self.packed = declare("packed", self._pack(), "float32")
+        self.packed = declare(threads.PACKED, self._pack(), "float32")
 
     def device_kernel(self, name: str) -> DeviceKernel:
         """The launch."""
@@ -167,7 +169,8 @@ class MatrixNest(ElementNest):
             if last:
                 return [self._multiply(half)]
             return [
-                self._fetch(number + 1),
+                self._fetch_columns(number + 1),
+                self._fetch_rows(number + 1),
                 self._multiply(half),
                 self._keep(1 - half),
                 threads.barrier(),
@@ -178,7 +181,10 @@ class MatrixNest(ElementNest):
 
         body = [allocate(each) for each in buffers]
         body.append(threads.unrolled(down * left, lambda k: put(self.sums, k, zero)))
-        body += [self._fetch(0), self._keep(0), threads.barrier()]
+        # What is constant need not be waited for.
+        wait = [threads.call(threads.AFTER_EARLIER)] if self.dialect == "cuda" else []
+        body += [self._fetch_rows(0), *wait, self._fetch_columns(0)]
+        body += [self._keep(0), threads.barrier()]
         pairs = (self.stages - 1) // 2
         if pairs:
             body.append(threads.serial(pairs, two))
@@ -225,12 +231,9 @@ class MatrixNest(ElementNest):
             made.append(threads.guarded(guard, body(at, turn)))
         return sequence(made)
 
-    def _fetch(self, stage: Any) -> Stmt:
-        """Reads a stage into registers; columns that do not exist are zeros."""
-        from tvm import tirx
-
-        mapping, shape = self.mapping, self.shape
-        start = self.rows_from + stage * (mapping.depth * mapping.rows)
+    def _fetch_rows(self, stage: Any) -> Stmt:
+        """Reads a stage of the packed operand into registers."""
+        start = self.rows_from + stage * (self.mapping.depth * self.mapping.rows)
 
         def row(at: Any, turn: int) -> Stmt:
             return vectorised(
@@ -240,6 +243,13 @@ class MatrixNest(ElementNest):
                 ),
             )
 
+        return self._share(self._row_units[0], row)
+
+    def _fetch_columns(self, stage: Any) -> Stmt:
+        """Reads a stage of the other operand; columns that do not exist are zeros."""
+        from tvm import tirx
+
+        mapping, shape = self.mapping, self.shape
         units, width = self._column_units
         source = self.lowering.access(self.product.streamed.memory.term).buffer  # type: ignore[union-attr]
         across = mapping.columns // width
@@ -269,7 +279,7 @@ class MatrixNest(ElementNest):
             guard = tests[0] if len(tests) == 1 else tirx.all(*tests)
             return tirx.IfThenElse(guard, made, sequence(blank))
 
-        return sequence([self._share(units, column), self._share(self._row_units[0], row)])
+        return self._share(units, column)
 
     def _keep(self, half: int) -> Stmt:
         """Writes what was read to one of the two stages in local memory."""

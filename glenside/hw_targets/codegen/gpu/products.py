@@ -85,7 +85,7 @@ def product_kernels(
         except InfeasibleMapping:
             return None
     if isinstance(mapping, MatrixMapping):
-        made = MatrixNest(builder, step, limits, space, mapping)
+        made = MatrixNest(builder, step, limits, space, mapping, dialect)
         return [made.device_kernel(f"step_{number}")]
     if isinstance(mapping, TensorMapping):
         try:
