@@ -128,20 +128,20 @@ def winograd(m: int, r: int) -> Iterator[RewriteOrRule]:
     high, wide, tall, broad = vars_("high wide tall broad", i64)
     result = _both_ways(_transposed(a))
     product = "dot", DTYPE
-    # Where windows and filters have the channels and the places; what it takes to bring images to
-    # (C N H W), filters to (K C r r), and (K N H W) to the axes of the result.
-    forms = (
-        (1, (1, 2), (1, 0, 2, 3), (0, 1, 2, 3), None),
-        (3, (0, 1), (3, 0, 1, 2), (0, 3, 1, 2), (1, 2, 3, 0)),
-    )
-    for squeezed, (down, across), to_images, to_filters, back in forms:
-        looks = x.windows(kernel, ones, ones).squeeze(squeezed)
-        if back is None:
-            pattern = w.cart_prod(looks, 0)
-            filters, count, height, width = 0, 1, 2, 3
+    for last in (False, True):
+        # What brings images to (C N H W), filters to (K C r r), (K N H W) to the result's axes.
+        if last:
+            channel, down, across = 3, 0, 1
+            count, height, width, filters = range(4)
+            to_images, to_filters, back = (3, 0, 1, 2), (0, 3, 1, 2), (1, 2, 3, 0)
         else:
-            pattern = looks.cart_prod(w, 0)
-            filters, count, height, width = 3, 0, 1, 2
+            channel, down, across = 1, 1, 2
+            filters, count, height, width = range(4)
+            to_images, to_filters, back = (1, 0, 2, 3), (0, 1, 2, 3), (0, 1, 2, 3)
+        looks = x.windows(kernel, ones, ones).squeeze(channel)
+        pattern = looks.cart_prod(w, 0) if last else w.cart_prod(looks, 0)
+        places = outer[count] * high * wide
+        channels = images[channel]
         facts: list[Fact] = [
             eq(whole).to(pattern.compute(*product)),
             eq(x.dtype).to(DTYPE),
@@ -157,17 +157,14 @@ def winograd(m: int, r: int) -> Iterator[RewriteOrRule]:
             eq(wide).to((outer[width] + (m - 1)) / m),
             eq(tall).to(high * m - outer[height]),
             eq(broad).to(wide * m - outer[width]),
+            places * outer[filters] * channels > 0,
         ]
-        channels = images[squeezed]
-        facts.append(high > 0)
-        facts.append(wide > 0)
         data = x.access(4).transpose(ints(*to_images))
         for exact in (True, False):
             padded = data
             if not exact:
                 padded = data.pad("zero", 2, 0, tall, 0).pad("zero", 3, 0, broad, 0)
             tiles = padded.access(2).windows(ints(n, n), ints(m, m), ints(1, 1))
-            places = outer[count] * high * wide
             seen = _both_ways(b).cart_prod(tiles, 0).compute(*product)
             seen = seen.reshape(ints(n * n, channels, places), ints())
             taps = w.access(4).transpose(ints(*to_filters)).access(2)
@@ -182,7 +179,7 @@ def winograd(m: int, r: int) -> Iterator[RewriteOrRule]:
             made = made.transpose(ints(2, 3, 4, 0, 5, 1)).reshape(shape, ints())
             if not exact:
                 made = made.slice(2, 0, outer[height], 1).slice(3, 0, outer[width], 1)
-            if back is not None:
+            if last:
                 made = made.transpose(ints(*back))
             fits = eq(tall + broad).to(i64(0)) if exact else tall + broad > 0
             yield rule(*facts, fits).then(union(whole).with_(made))

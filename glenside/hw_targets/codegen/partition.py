@@ -194,7 +194,7 @@ class _Partitioner:
 
     def _mark(self) -> None:
         self._spread_roots(decide=True)
-        if self.plain:
+        if self.plain and not self.rows_last:
             self._relay()
         depth: dict[Term, int] = {}
         nodes: dict[Term, int] = {}
@@ -306,7 +306,7 @@ class _Partitioner:
 
     def _small(self, term: Term) -> bool:
         """Whether a device computes the term by a thread for each item of a small map."""
-        return self.plain and small_map(term, self.folded) is not None
+        return self.plain and not self.rows_last and small_map(term, self.folded) is not None
 
     def _relay(self) -> None:
         """What only moves a small map's results is what the map stores: on the way out of the
