@@ -29,17 +29,19 @@ _PLACES_DOWN, _PLACES_LEFT = (2, 4, 6, 8, 12, 16, 24, 32), (2, 4, 7, 8, 14, 16, 
 """Threads of a group along rows and along columns."""
 _NARROW = 16
 """Fewer columns of a group are not looked at where there are more."""
+_MOST_MOVED = 32
+"""Elements of a stage that a thread fetches ahead."""
 _SPARE_REGISTERS = 34
 """Registers for addresses, loops and what is on its way to local memory, beside those counted."""
-_READ, _FETCH = 2.65, 1.5
+_READ, _FETCH = 2.7, 2.0
 """Instructions that a wide read of local memory takes the time of, and an element on its way to
 it."""
-_UNEVEN = 1.13
+_UNEVEN = 1.14
 """How much longer it takes where the threads along columns are no power of two."""
-_FEW_WARPS, _STAGE, _EXCHANGE, _START = 1.2, 400.0, 0.005, 2150.0
+_FEW_WARPS, _STAGE, _EXCHANGE, _START = 1.2, 315.0, 0.018, 2350.0
 """Warps below which a unit waits; cycles of waiting for a stage, for each sum that threads exchange
 and for what a group begins and ends with."""
-_APART, _LAUNCH = 0.02, 0.7e-6
+_APART, _LAUNCH = 0.04, 0.7e-6
 """What of the shorter parts does not overlap; seconds of a launch."""
 
 
@@ -217,7 +219,9 @@ def _all(shape: Matrices, limits: DeviceLimits) -> Iterable[MatrixMapping]:
                 continue
             if depth // parts < 4 or depth > max(8, shape.depth) or rows * depth % 4:
                 continue
-            if registers(made) > min(limits.thread_registers, limits.unit_registers // threads):
+            if _moved(made) > _MOST_MOVED or registers(made) > min(
+                limits.thread_registers, limits.unit_registers // threads
+            ):
                 continue
             yield made
 
@@ -225,15 +229,19 @@ def _all(shape: Matrices, limits: DeviceLimits) -> Iterable[MatrixMapping]:
 def registers(mapping: MatrixMapping) -> int:
     """Registers of a thread, about."""
     down, left = mapping.tile
-    moved = mapping.depth * (mapping.rows + mapping.columns) / mapping.threads
-    return int(down * left + down + left + moved) + _SPARE_REGISTERS
+    return int(down * left + down + left + _moved(mapping)) + _SPARE_REGISTERS
+
+
+def _moved(mapping: MatrixMapping) -> float:
+    """Elements that a thread holds on their way to local memory."""
+    return mapping.depth * (mapping.rows + mapping.columns) / mapping.threads
 
 
 def predict(mapping: MatrixMapping, shape: Matrices, outer: int, limits: DeviceLimits) -> float:
     """Seconds, by what a compute unit multiplies and waits for and what goes through memory.
 
-    The numbers were fitted to some 170 kernels on one H200, of products that minimal filtering and
-    convolutions by 1 x 1 make; the typical error is 10 %.
+    The numbers were fitted to some 230 kernels on one H200, of products that minimal filtering and
+    convolutions by 1 x 1 make; the typical error is 11 %.
     """
     groups = outer * -(-shape.rows // mapping.rows) * -(-shape.width // mapping.columns)
     stages = -(-shape.depth // mapping.depth)
