@@ -90,8 +90,8 @@ def product_kernels(
             (mapping,) = thread_mappings(space, limits, 1)
         except InfeasibleMapping:
             return None
-    nest = ProductNest(builder, step, limits, space, mapping, dialect)
-    return nest.kernels(f"step_{number}")
+    product = ProductNest(builder, step, limits, space, mapping, dialect)
+    return product.kernels(f"step_{number}")
 
 
 def space_of(builder: KernelBuilder, step: Kernel, limits: DeviceLimits) -> ProductSpace | None:
