@@ -39,7 +39,7 @@ _MODEL = {
     "wait": 0.928,  # microseconds of a stage that one group alone waits
     "batch": 18.6,  # fetches of one thread that are under way at a time
     "share": 0.182,  # how far groups on one unit hide each other's waiting
-    "joined": 8.65,  # reading gets cheaper by this power of the elements that lie evenly
+    "joined": 4,  # reading gets cheaper by this power of the elements that lie evenly
     "line": 2.42,  # instructions' worth of reading one more line of the cache, past local memory
     "scatter": 0.0177,  # by how much storing takes longer where 32 threads store to many lines
     "camp": 0.664,  # and for each of them at a multiple of 4 KiB, in the same part of the cache
@@ -197,9 +197,9 @@ def predict_all(space: ProductSpace, mappings: Sequence[GpuMapping], limits: Dev
     # What is read from and written to the device's memory at least.
     operands = math.prod(space.resident.shape) + math.prod(space.streamed.shape)
     least = (operands * element + result) / limits.bandwidth
-    least = np.full(len(mappings), least + limits.launch_seconds * model["floor"])
+    floor = np.full(len(mappings), least + limits.launch_seconds * model["floor"])
     # Where memory alone decides, the mapping with less to do besides goes first.
-    return np.asarray(np.maximum(time / us, least) + _BESIDE * np.minimum(time / us, least))
+    return np.asarray(np.maximum(time / us, floor) + _BESIDE * np.minimum(time / us, floor))
 
 
 def _fetches(
