@@ -153,6 +153,31 @@ CASES = {
     "matrix": Given(dense(757, 72, 33)),
     "matrices at run time": Given(dense(40, 48, 72, batch=3)),
     "odd matrices at run time": Given(dense(19, 27, 21, batch=2)),
+    "streamed": Given(
+        images((2, 12, 11, 96), (130, 3, 3, 96), last=True),
+        mapped((1, 5, 11), rows=128, groups=(2, 1), chunk=64, stages=3, boxes=2),
+    ),
+    "streamed, windows apart": Given(
+        images((2, 13, 13, 48), (72, 3, 3, 48), stride=(2, 2), last=True),
+        mapped((1, 5, 4), chunk=32, stages=2, boxes=3, apart=True),
+    ),
+    "streamed, halves of a tile": Given(
+        images((3, 9, 9, 24), (40, 3, 3, 24), last=True),
+        mapped((1, 9, 9), groups=(1, 2), chunk=16, stages=2, boxes=2),
+    ),
+    "streamed, flat": Given(
+        images((3, 13, 13, 80), (250, 1, 1, 80), before=(0, 0), after=(0, 0), last=True),
+        mapped((120,), rows=192, groups=(3, 1), chunk=64, stages=2, boxes=2),
+    ),
+    "streamed, finished": Given(
+        finished((2, 8, 6, 32), (24, 3, 3, 32), last=True),
+        mapped((1, 8, 6), chunk=32, stages=4, boxes=2),
+    ),
+    "streamed, tf32": Given(
+        images((1, 14, 10, 20), (64, 3, 3, 20), last=True),
+        mapped((7, 10), chunk=32, stages=2, boxes=2),
+        "float32",
+    ),
     "tf32": Given(images((1, 14, 10, 20), (64, 3, 3, 20), last=True), dtype="float32"),
     "tf32, gathered": Given(images((1, 3, 16, 16), (32, 3, 3, 3), (2, 2)), dtype="float32"),
     "tf32 in a cluster": Given(
