@@ -87,9 +87,10 @@ class TensorMap:
     @staticmethod
     def from_json(given: Mapping[str, Any]) -> TensorMap:
         """What ``asdict`` and JSON made of one."""
-        return TensorMap(
-            **{key: tuple(v) if isinstance(v, list) else v for key, v in given.items()}
-        )
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
+        }
+        return TensorMap(**values)
 
 
 @dataclass

@@ -15,7 +15,6 @@ from glenside.hw_targets.codegen.tensor_mapping import TensorMapping
 
 if TYPE_CHECKING:
     from glenside.hw_targets.codegen.gpu.interface import DeviceLimits
-    from glenside.hw_targets.codegen.gpu.tensor.boxes import Boxes
     from glenside.hw_targets.codegen.gpu.tensor.geometry import Geometry
     from glenside.hw_targets.codegen.gpu.tensor.stream_tiling import StreamTiling
 
@@ -27,6 +26,8 @@ _LINES = (64, 128)
 """Bytes of a position's chunk."""
 _COLUMNS = 256
 """Most positions of one product."""
+_LEAST = 96
+"""Fewest results of a tile."""
 _OTHERS = 40
 """Registers of a thread beside its sums."""
 _TILES = 60
@@ -43,8 +44,8 @@ class _Tile:
     apart: bool
     span: int
     lines: int
-    reach: int
     groups: int
+    reach: int = 0
 
 
 class StreamProblem:
@@ -186,7 +187,7 @@ class StreamProblem:
             options.append(sorted(t for t in sizes if t <= _COLUMNS))
         made = []
         for tile in itertools.product(*options):
-            if not 96 <= math.prod(tile) <= 2 * _COLUMNS:
+            if not _LEAST <= math.prod(tile) <= 2 * _COLUMNS:
                 continue
             extents = boxes.extents(geometry, tile, 1, apart)
             box = geometry.box(tile, apart, overlapping=False)
@@ -195,29 +196,33 @@ class StreamProblem:
             groups = math.prod(
                 -(-loop.size // t) for loop, t in zip(geometry.loops, tile, strict=True)
             )
-            reach = 0
-            if not apart and geometry.windows:
-                ranges = [range(geometry.size(w)) for w in geometry.windows]
-                reach = max(geometry.tap_place(box, i) for i in itertools.product(*ranges))
-            made.append(_Tile(tuple(tile), apart, box.span, positions_of(extents, boxes), reach,
-                              groups))  # fmt: skip
+            made.append(_Tile(tuple(tile), apart, box.span, positions_of(extents, boxes), groups))
         # Small tiles bring all rows too often.
         made.sort(key=lambda t: (-(-t.span // 8) * 8 * t.groups * (1 + 32 / t.span), t.tile))
-        return made[:_TILES]
+        return [replace(t, reach=self._reach(t)) for t in made[:_TILES]]
+
+    def _reach(self, tile: _Tile) -> int:
+        """Positions from the first tap to the furthest one."""
+        geometry = self.geometry
+        if tile.apart or not geometry.windows:
+            return 0
+        box = geometry.box(tile.tile, False, overlapping=False)
+        ranges = [range(geometry.size(w)) for w in geometry.windows]
+        return max(geometry.tap_place(box, index) for index in itertools.product(*ranges))
 
 
 # --- the model ------------------------------------------------------------------------------------
 
 _MODEL = {
-    "multiply": 0.577,  # cycles a position that a product takes
-    "fetch": 75.0,  # bytes a cycle that one compute unit gets from the shared cache
-    "latency": 1010.0,  # cycles from asking for a copy to its arrival
-    "portion": 61.0,  # cycles between the products of two portions of one warpgroup
-    "fill": 950.0,  # cycles until the first products, and to end
-    "sums": 19.6,  # bytes of results a cycle that one warpgroup stores
-    "shown": 0.875,  # of storing, what is not hidden behind other warpgroups' products
-    "store": 0.717,  # of the memory's bandwidth, what results get
-    "launch": 0.7,  # of the time between kernels, what is not hidden
+    "multiply": 0.537,  # cycles a position that a product takes
+    "fetch": 68.0,  # bytes a cycle that one compute unit gets from the shared cache
+    "line": 1.6,  # cycles that the copy engine takes for a line of a box, at least
+    "latency": 850.0,  # cycles from asking for a copy to its arrival
+    "portion": 64.0,  # cycles between the products of two portions of one warpgroup
+    "fill": 1360.0,  # cycles until the first products, and to end
+    "sums": 11.3,  # bytes of results a cycle that one warpgroup stores
+    "store": 0.728,  # of the memory's bandwidth, what results get
+    "launch": 0.77,  # of the time between kernels, what is not hidden
 }
 """Fitted to measurements of convolutions on an H200."""
 
@@ -249,7 +254,8 @@ def _seconds(tiling: StreamTiling) -> float:
     rows = portions * tiling.consumers * tiling.rows_bytes
     multiply = products * columns * model["multiply"]
     others = tiling.consumers * tiling.residents
-    each = max(multiply, (boxes + rows) / model["fetch"])
+    lines = tiling.box_steps * tiling.lines * model["line"]
+    each = max(multiply, (boxes + rows) / model["fetch"], lines)
     each += portions * tiling.consumers * model["portion"] / others
     # Copies are under way for as long as the other portions, and boxes, are multiplied.
     waited = portions * model["latency"] / (mapping.stages - 1)
@@ -257,8 +263,7 @@ def _seconds(tiling: StreamTiling) -> float:
     waited = max(waited, tiling.box_steps * box / (mapping.boxes - (1.5 if tiling.lag else 1)))
     each = max(each, waited / tiling.residents)
     store = columns * tiling.rows_each * (2 if tiling.halves else 4) / model["sums"]
-    # What one warpgroup stores while the others multiply is hidden, if they begin apart.
-    each += store * (model["shown"] if tiling.residents > 1 or tiling.lag else 1)
+    each += store / tiling.residents
     turns = -(-tiling.tiles // (limits.compute_units * tiling.residents)) * tiling.residents
     seconds = (turns * each + model["fill"]) / limits.clock
     elements = math.prod(space.streamed.shape) + math.prod(space.resident.shape)

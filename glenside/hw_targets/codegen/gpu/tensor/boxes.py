@@ -30,8 +30,6 @@ class Dimension:
     corner: int = 0
     loop: int | None = None
     step: int = 1
-    base: int | None = None
-    """The dimension of the operand's base, if it is one."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,9 @@ class Boxes:
     offset: int
     """Elements from the start of memory."""
 
-    def extents(self, geometry: Geometry, tile: Sequence[int], chunk: int, apart: bool) -> list[int]:
+    def extents(
+        self, geometry: Geometry, tile: Sequence[int], chunk: int, apart: bool
+    ) -> list[int]:
         """Elements of a box along each dimension, from its first to its last."""
         found = [chunk]
         for each in self.dimensions[1:]:
@@ -75,7 +75,11 @@ def boxes_of(geometry: Geometry, apart: bool) -> Boxes | None:
             if len(found) != 1 or found[0] in along:
                 return None
             along[found[0]] = number
-    moving = [*geometry.batch, *geometry.reduced, *(k for loop in geometry.loops for k in loop.axes)]
+    moving = [
+        *geometry.batch,
+        *geometry.reduced,
+        *(k for loop in geometry.loops for k in loop.axes),
+    ]
     terms: dict[int, list[tuple[int, int]]] = {d: [] for d in along}
     own: list[int] = []
     for axis in moving:
@@ -83,10 +87,13 @@ def boxes_of(geometry: Geometry, apart: bool) -> Boxes | None:
         if any(d in along for d in dimensions):
             if len(dimensions) != 1 or axis == geometry.inner:
                 return None
-            terms[dimensions[0]].append((axis, streamed.steps[axis][dimensions[0]]))
+            step = streamed.steps[axis][dimensions[0]]
+            if step < 0:
+                return None
+            terms[dimensions[0]].append((axis, step))
         elif any(geometry.bordered(d) for d in dimensions):
             return None
-        elif axis != geometry.inner:
+        elif dimensions and axis != geometry.inner:
             own.append(axis)
     offset = memory.offset
     for d, stride in enumerate(memory.strides):
@@ -105,19 +112,18 @@ def boxes_of(geometry: Geometry, apart: bool) -> Boxes | None:
             if step > _MOST_STEP or (step > 1 and not apart and len(terms[d]) > 1):
                 return None
             corner = streamed.start[d] - memory.before[d]
-            positions.append(Dimension(memory.size[d], memory.strides[d], tuple(terms[d]), corner,
-                                       number, step, d))  # fmt: skip
+            size, stride = memory.size[d], memory.strides[d]
+            positions.append(Dimension(size, stride, tuple(terms[d]), corner, number, step))
         else:
             distance = geometry.distance(loop.axes[-1])
             assert distance is not None
             positions.append(Dimension(loop.size, distance, (), 0, number))
             own = [k for k in own if k not in loop.axes]
-    others = [
-        Dimension(geometry.size(k), geometry.distance(k) or 0, ((k, 1),)) for k in own
-    ]
+    others = [Dimension(geometry.size(k), geometry.distance(k) or 0, ((k, 1),)) for k in own]
     inner = Dimension(geometry.inner_size(False), 1, ((geometry.inner, 1),))
     made = (inner, *positions[::-1], *others)
-    if len(made) > _RANK or any(each.stride * geometry.bytes % 16 for each in made[1:]):
+    strides = [each.stride * geometry.bytes for each in made[1:]]
+    if len(made) > _RANK or any(stride <= 0 or stride % 16 for stride in strides):
         return None
     return Boxes(made, offset)
 

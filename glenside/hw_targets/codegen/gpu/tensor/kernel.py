@@ -776,6 +776,7 @@ def digits(flat: str, sizes: Sequence[int]) -> list[str]:
 
 
 def times(text: str, factor: int) -> str:
+    """The text of a product with a number."""
     if factor == 0 or text == "0":
         return "0"
     return text if factor == 1 else f"{text} * {factor}"
@@ -819,6 +820,7 @@ def enumerated(constants: Mapping[str, int]) -> str:
 
 
 def indented(lines: Iterable[str]) -> str:
+    """Members of the description, indented."""
     text = "".join(lines)
     return re.sub(r"^(?!#)(?=.)", "    ", text, flags=re.MULTILINE)
 

@@ -178,14 +178,11 @@ class StreamNest(TensorNest):
         sizes = [*(geometry.size(k) for k in outer), tiling.chunks]
         sizes += [geometry.size(w) for w in windows]
         found = digits("step", sizes)
-        names = {geometry.inner: times(found[len(outer)], self.mapping.chunk)}
-        names |= dict(zip(outer, found, strict=False))
-        names |= dict(zip(windows, found[len(outer) + 1 :], strict=True))
-        names |= self.batch_names
-        lines = [
-            f"__device__ __forceinline__ void corner(int step, int (&at)[{len(tiling.boxes.dimensions)}]"
-            ") const {\n"
-        ]
+        assert geometry.inner is not None
+        names = {geometry.inner: times(found[len(outer)], self.mapping.chunk), **self.batch_names}
+        names.update(zip(outer, found, strict=False))
+        names.update(zip(windows, found[len(outer) + 1 :], strict=True))
+        lines = ["__device__ __forceinline__ void corner(int step, int (&at)[RANK]) const {\n"]
         for k, each in enumerate(tiling.boxes.dimensions):
             terms = [str(each.corner)] if each.corner else []
             if each.loop is not None:

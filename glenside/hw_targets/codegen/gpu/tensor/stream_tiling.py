@@ -16,6 +16,8 @@ ALIGNED = 1024
 """Bytes at which memory that the copy engine swaps units in starts."""
 FEWER = 24
 """Registers of a thread that brings operands, where there is more than one warpgroup to feed."""
+_LEAST = 26
+"""Registers that a product takes beside its sums."""
 
 
 def group_threads(consumers: int) -> int:
@@ -60,6 +62,8 @@ class StreamTiling(TensorTiling):
             wrong = f"{self.columns_each} positions for a warpgroup"
         elif mapping.groups[1] > 2 or self.consumers > 3:
             wrong = f"{mapping.groups} warpgroups"
+        elif self.sums + _LEAST > started_registers(self.limits, self.consumers):
+            wrong = f"{self.sums} sums of a thread"
         elif not fits(self.extents):
             wrong = f"boxes of {self.extents} elements"
         if wrong:
