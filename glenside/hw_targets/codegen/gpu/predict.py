@@ -67,9 +67,7 @@ def predict(space: ProductSpace, mapping: GpuMapping, limits: DeviceLimits) -> f
     return float(predict_all(space, [mapping], limits)[0])
 
 
-def predict_all(
-    space: ProductSpace, mappings: Sequence[GpuMapping], limits: DeviceLimits
-) -> Array:
+def predict_all(space: ProductSpace, mappings: Sequence[GpuMapping], limits: DeviceLimits) -> Array:
     """Seconds of each mapping."""
     model = _MODEL
     axes = space.axes
@@ -176,7 +174,9 @@ def predict_all(
     latency = np.where(staged[:, 1], 0, model["latency"])
     latency = np.maximum(latency, np.where(staged[:, 0], 0, model["packed"]))
     compute = np.maximum(compute, turns * steps * latency / limits.clock * us)
-    compute = compute + turns * (wait + (stages - 1) * later + np.where(exchanged, model["handing"], 0))
+    compute = compute + turns * (
+        wait + (stages - 1) * later + np.where(exchanged, model["handing"], 0)
+    )
     traffic = (box + resident_elements) * element * stages * blocks
     result = space.size("batch", "m", "n") * inner
     time = np.maximum(compute, traffic / limits.cache_bandwidth * us)
@@ -196,9 +196,7 @@ def predict_all(
     return np.asarray(np.maximum(time / us, least + limits.launch_seconds * model["floor"]))
 
 
-def _fetches(
-    space: ProductSpace, extents: Sequence[Array], count: Array
-) -> tuple[Array, Array]:
+def _fetches(space: ProductSpace, extents: Sequence[Array], count: Array) -> tuple[Array, Array]:
     """Elements of the streamed operand that a thread brings at a time, as far as alignment within
     its memory goes, and how often the busiest thread does so for a stage."""
     streamed = space.streamed
