@@ -122,12 +122,7 @@ class OpenCLDevice:
         for extension in re.findall(r"#pragma OPENCL EXTENSION (\w+) : enable", code.source):
             if extension not in supported:
                 raise Unsuitable(f"{self.name} has no {extension}, which the program needs")
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # pyopencl warns of any output of the compiler.
-                program = self._cl.Program(self._context, code.source).build(self._options)
-        except self._cl.Error as problem:
-            raise TargetError(f"{self.name} cannot build the source: {_said(problem)}") from problem
+        program = self._built(code.source)
         for name, entry in kernels.items():
             kernel = self._cl.Kernel(program, name)
             most = kernel.get_work_group_info(
@@ -140,6 +135,14 @@ class OpenCLDevice:
                     f"most {most}"
                 )
             self._kernels[name] = kernel
+
+    def _built(self, source: str) -> Any:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # pyopencl warns of any output of the compiler.
+                return self._cl.Program(self._context, source).build(self._options)
+        except self._cl.Error as problem:
+            raise TargetError(f"{self.name} cannot build the source: {_said(problem)}") from problem
 
     def prepare(self, launches: Sequence[Launch]) -> Callable[[], None]:
         """Launches one after the other."""
@@ -210,7 +213,7 @@ class OpenCLDevice:
     def _hold(self, seconds: float) -> Callable[[], None]:
         """What keeps the device busy for at least so long."""
         if self._holder is None:
-            kernel = self._cl.Kernel(self._cl.Program(self._context, _HOLD).build(), "hold")
+            kernel = self._cl.Kernel(self._built(_HOLD), "hold")
             memory = self.allocate(4)
             self._elapsed(self._holding(kernel, memory, _CALIBRATED))
             taken = self._elapsed(self._holding(kernel, memory, _CALIBRATED))
