@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -165,9 +166,12 @@ class CudaDevice:
         """Waits."""
         self.stream.synchronize()
 
-    def time(self, run: Callable[[], None], repeat: int) -> list[float]:
-        """By the stream's events."""
+    def time(self, run: Callable[[], None], repeat: int, host: bool = False) -> list[float]:
+        """By the stream's events, or the host's clock."""
         run()
+        if host:
+            self.finish()
+            return [self._elapsed(run) for _ in range(repeat)]
         start, end = self._cp.cuda.Event(), self._cp.cuda.Event()
         times = []
         for _ in range(repeat):
@@ -177,6 +181,12 @@ class CudaDevice:
             end.synchronize()
             times.append(self._cp.cuda.get_elapsed_time(start, end) * 1e-3)
         return times
+
+    def _elapsed(self, run: Callable[[], None]) -> float:
+        start = time.perf_counter()
+        run()
+        self.finish()
+        return time.perf_counter() - start
 
     def seconds(self, launches: Sequence[Launch], repeat: int) -> list[float]:
         """By events around a graph that holds them several times, for the clock is coarse."""

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _PRAGMA = "#pragma OPENCL EXTENSION {} : enable\n"
 _EXTENSIONS = (("half", "cl_khr_fp16"), ("double", "cl_khr_fp64"))
 _GUARD = re.compile(r"^#ifdef cl_khr_fp\d\d\n.*?^#endif *\n", re.DOTALL | re.MULTILINE)
-_DECLARATION = re.compile(r'^(?:extern "C" __global__|__kernel) void [^{}\n]*\);\n', re.MULTILINE)
-_ENTRY = re.compile(r"^(__kernel void [^{}]*\) \{\n)(.*?^\}\n)", re.DOTALL | re.MULTILINE)
+_DECLARATION = re.compile(r'^(?:extern "C" __global__|__kernel) [^{}\n]*\);\n', re.MULTILINE)
+_ENTRY = re.compile(r"^(__kernel [^{}]*\) \{\n)(.*?^\}\n)", re.DOTALL | re.MULTILINE)
 _COMMENT = re.compile(r"^// Function: .*\n", re.MULTILINE)
 _CUDA_ENTRY = re.compile(r'^extern "C" __global__ void [^{}]*\{\n', re.MULTILINE)
 _POINTER = re.compile(r"(const )?\w+\* __restrict__ (\w+)")
