@@ -14,9 +14,9 @@ from glenside.errors import InputError, TargetError
 from glenside.hw_targets.codegen.device import cuda, nvcc, tensors
 from glenside.hw_targets.codegen.device.compile import compile_for_device
 from glenside.hw_targets.codegen.gpu.devices import device_profile
+from glenside.hw_targets.codegen.mapping import GpuMapping
 from glenside.language import AccessType
 from glenside.language.builders import access, cart_prod, compute, elementwise, tensor
-from glenside.hw_targets.codegen.mapping import GpuMapping
 from tests.hw_targets.codegen_help import convolution, leaves, weights
 from tests.models import small_network
 

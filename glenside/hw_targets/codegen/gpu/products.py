@@ -85,8 +85,8 @@ def product_kernels(
     if isinstance(mapping, TensorMapping):
         try:
             kind = StreamNest if mapping.boxes else TensorNest
-            nest = kind(builder, step, limits, space, mapping)
-            return [nest.device_kernel(f"step_{number}")]
+            on_units = kind(builder, step, limits, space, mapping)
+            return [on_units.device_kernel(f"step_{number}")]
         except Unprintable:
             pass
         try:
