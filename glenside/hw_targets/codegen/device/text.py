@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _PRAGMA = "#pragma OPENCL EXTENSION {} : enable\n"
 _EXTENSIONS = (("half", "cl_khr_fp16"), ("double", "cl_khr_fp64"))
 _GUARD = re.compile(r"^#ifdef cl_khr_fp\d\d\n.*?^#endif *\n", re.DOTALL | re.MULTILINE)
-_DECLARATION = re.compile(r'^(?:extern "C" __global__|__kernel) void [^{}\n]*\);\n', re.MULTILINE)
-_ENTRY = re.compile(r"^(__kernel void [^{}]*\) \{\n)(.*?^\}\n)", re.DOTALL | re.MULTILINE)
+_DECLARATION = re.compile(r'^(?:extern "C" __global__|__kernel) [^{}\n]*\);\n', re.MULTILINE)
+_ENTRY = re.compile(r"^(__kernel [^{}]*\) \{\n)(.*?^\}\n)", re.DOTALL | re.MULTILINE)
 _COMMENT = re.compile(r"^// Function: .*\n", re.MULTILINE)
 _CUDA_ENTRY = re.compile(r'^extern "C" __global__ void [^{}]*\{\n', re.MULTILINE)
 _POINTER = re.compile(r"(const )?\w+\* __restrict__ (\w+)")
@@ -91,7 +91,7 @@ def distinct(kernels: Sequence[DeviceKernel]) -> tuple[list[DeviceKernel], list[
             key: Any = (tvm_ffi.structural_hash(bare), kernel.local_bytes)
         else:
             bare = re.sub(rf"\b{kernel.name}\b", "", kernel.source or "")
-            key = (bare, kernel.grid, kernel.block, kernel.local_bytes)
+            key = (bare, kernel.grid, kernel.block, kernel.local_bytes, kernel.maps)
         same = None
         for number in by_key.setdefault(key, []):
             other = found[number].function
@@ -117,7 +117,11 @@ def print_kernels(kernels: Sequence[DeviceKernel], limits: DeviceLimits, dialect
     program = emit(found, dialect, limits)
     entries = {
         entry.name: Entry(
-            list(kernel.grid), list(kernel.block), entry.dynamic_bytes, dialect == "cuda"
+            list(kernel.grid),
+            list(kernel.block),
+            entry.dynamic_bytes,
+            overlapped=dialect == "cuda",
+            maps=list(kernel.maps),
         )
         for kernel, entry in zip(found, program.entries, strict=True)
     }
@@ -149,9 +153,9 @@ def _waiting(text: str) -> str:
     """Every kernel waits for those launched before it: where it says so itself, else first of all.
 
     That is what lets them be launched early (:attr:`Entry.overlapped`): whoever waits for a kernel
-    then also waits for all before it. They take their places as groups of the one before end. Let in
-    sooner, beside groups that are still at work, they are spread unevenly over the compute units: on
-    an H200 most kernels then took longer.
+    then also waits for all before it. They take their places as groups of the one before end. Let
+    in sooner, beside groups that are still at work, they are spread unevenly over the compute
+    units: on an H200 most kernels then took longer.
     """
     starts = list(_CUDA_ENTRY.finditer(text))
     if not starts:
@@ -181,9 +185,9 @@ def _functions(text: str) -> list[str]:
 
 
 def _parameters(head: str, body: str) -> str:
-    """A kernel's head; a pointer is said to be no other's memory only where nothing but what the
-    kernel itself writes, or a constant, is read through it. Of any other the compiler could conclude
-    that it does not change while the kernel waits, and read it before."""
+    """A kernel's head; a pointer is said to be no other's memory only where nothing is read through
+    it, or what is constant. Of any other the compiler could conclude that it does not change while
+    the kernel waits, and read it before."""
     told = "const " in head
 
     def pointer(found: re.Match[str]) -> str:

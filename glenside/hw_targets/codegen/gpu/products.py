@@ -31,6 +31,7 @@ from glenside.hw_targets.codegen.gpu.matrix_products import MatrixNest
 from glenside.hw_targets.codegen.gpu.space import Operand, ProductSpace, Role, product_space
 from glenside.hw_targets.codegen.gpu.tensor.kernel import TensorNest
 from glenside.hw_targets.codegen.gpu.tensor.printer import Unprintable
+from glenside.hw_targets.codegen.gpu.tensor.stream import StreamNest
 from glenside.hw_targets.codegen.gpu.tiling import Tiling, packing
 from glenside.hw_targets.codegen.kernels import Argument, KernelBuilder
 from glenside.hw_targets.codegen.loops import (
@@ -89,16 +90,17 @@ def product_kernels(
         return [made.device_kernel(f"step_{number}")]
     if isinstance(mapping, TensorMapping):
         try:
-            nest = TensorNest(builder, step, limits, space, mapping)
-            return [nest.device_kernel(f"step_{number}")]
+            kind = StreamNest if mapping.boxes else TensorNest
+            on_units = kind(builder, step, limits, space, mapping)
+            return [on_units.device_kernel(f"step_{number}")]
         except Unprintable:
             pass
         try:
             (mapping,) = thread_mappings(space, limits, 1)
         except InfeasibleMapping:
             return None
-    nest = ProductNest(builder, step, limits, space, mapping, dialect)
-    return nest.kernels(f"step_{number}")
+    product = ProductNest(builder, step, limits, space, mapping, dialect)
+    return product.kernels(f"step_{number}")
 
 
 def space_of(builder: KernelBuilder, step: Kernel, limits: DeviceLimits) -> ProductSpace | None:
