@@ -210,7 +210,7 @@ def make_trials(
     for kernel in kernels:
         entry = printed[kernel.name]
         result.entries[kernel.name] = Entry(
-            list(kernel.grid), list(kernel.block), entry.dynamic_bytes
+            list(kernel.grid), list(kernel.block), entry.dynamic_bytes, dialect == "cuda"
         )
     for trial in result.trials:
         for launch in trial.launches:

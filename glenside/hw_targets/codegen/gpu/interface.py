@@ -84,6 +84,13 @@ class DeviceLimits:
     """Whether products of float32 may be rounded to 10 bits of mantissa, for the matrix units."""
 
     @property
+    def copies_in_background(self) -> bool:
+        """Whether threads go on while what they fetch for local memory is under way (CUDA's
+        asynchronous copies, from compute capability 8.0 on)."""
+        number = self.architecture.removeprefix("sm_").rstrip("a")
+        return number.isdigit() and int(number) >= 80
+
+    @property
     def has_matrix_units(self) -> bool:
         """Whether there are the matrix units that kernels are made for, Hopper's."""
         return bool(self.tensor_peak) and self.architecture.rstrip("a") == "sm_90"
