@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import pytest
 
 import glenside
 from glenside.errors import InputError, TargetError
-from glenside.hw_targets.codegen.device import cuda, nvcc, overlap, tensors
+from glenside.hw_targets.codegen.device import cuda, nvcc, tensors
 from glenside.hw_targets.codegen.device.compile import compile_for_device
 from glenside.hw_targets.codegen.gpu.devices import device_profile
 from glenside.hw_targets.codegen.mapping import GpuMapping
@@ -78,36 +77,6 @@ def test_kernels_touch_what_others_write_only_after_they_have_waited(tmp_path):
         assert "st.global" in after
         # What a kernel before may have written is not read as what does not change.
         assert "ld.global.nc" not in after
-
-
-def test_launches_that_overlap(monkeypatch):
-    """The driver is told the shape of the launch, the attribute, and where the arguments lie."""
-    assert ctypes.sizeof(overlap._Attribute) == 72 and ctypes.sizeof(overlap._Launch) == 56
-    seen = []
-
-    class Library:
-        class cuLaunchKernelEx:
-            def __call__(self, launch, function, pointers, extra):
-                told = ctypes.cast(launch, ctypes.POINTER(overlap._Launch)).contents
-                attribute = told.attributes[0]
-                values = [
-                    ctypes.cast(pointers[k], ctypes.POINTER(ctypes.c_uint64))[0] for k in range(2)
-                ]
-                seen.append(
-                    (list(told.grid), list(told.block), told.local_bytes, told.stream, told.count,
-                     attribute.number, attribute.value[0], function.value, values, extra)
-                )  # fmt: skip
-                return len(seen) - 1
-
-        cuLaunchKernelEx = cuLaunchKernelEx()
-
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: Library)
-    driver = overlap.Driver()
-    given = (1234, (5, 6, 7), (32, 1, 1), 4096, [1 << 40, 99], 77)
-    driver.launch(*given)
-    assert seen == [([5, 6, 7], [32, 1, 1], 4096, 77, 1, 6, 1, 1234, [1 << 40, 99], None)]
-    with pytest.raises(RuntimeError, match="error 1 at a launch"):
-        driver.launch(*given)
 
 
 @needs_nvcc

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 
 from glenside.errors import TargetError
 from glenside.hw_targets.codegen.device.device import Code, Launch, Memory, Unsuitable
-from glenside.hw_targets.codegen.device.overlap import Driver
+from glenside.hw_targets.codegen.device.driver import DriverLaunch
 from glenside.hw_targets.codegen.launch import Entry
 
 Array = np.ndarray[Any, Any]
@@ -52,17 +53,8 @@ class CudaDevice:
             raise Unsuitable(f"no CUDA device was found: {problem}") from problem
         self.stream = self._cp.cuda.Stream(non_blocking=True)
         self._kernels: dict[str, Any] = {}
-        self._driver = self._overlapping()
-
-    def _overlapping(self) -> Driver | None:
-        """What launches kernels before those before them end, where there is that."""
         have = self._properties["major"], self._cp.cuda.runtime.driverGetVersion()
-        if any(one < least for one, least in zip(have, _OVERLAPS, strict=True)):
-            return None
-        try:
-            return Driver()
-        except (OSError, AttributeError):
-            return None
+        self._overlaps = all(one >= least for one, least in zip(have, _OVERLAPS, strict=True))
 
     @property
     def name(self) -> str:
@@ -162,24 +154,24 @@ class CudaDevice:
 
     def _ready(self, launch: Launch) -> Callable[[], None]:
         kernel, entry = self._kernels[launch.kernel], launch.entry
-        grid, block = tuple(entry.grid), tuple(entry.block)
-        driver = self._driver
-        if driver is not None and entry.overlapped:
-            function, stream = kernel.kernel.ptr, self.stream.ptr
-            addresses = [each.ptr for each in launch.arguments]
-            return lambda: driver.launch(
-                function, grid, block, entry.local_bytes, addresses, stream
-            )
+        early = entry.overlapped and self._overlaps
+        if early or entry.maps:
+            pointers = [each.ptr for each in launch.arguments]
+            return DriverLaunch(kernel.kernel.ptr, entry, pointers, self.stream.ptr, early=early)
         values = tuple(np.uint64(each.ptr) for each in launch.arguments)
+        grid, block = tuple(entry.grid), tuple(entry.block)
         return lambda: kernel(grid, block, values, shared_mem=entry.local_bytes)
 
     def finish(self) -> None:
         """Waits."""
         self.stream.synchronize()
 
-    def time(self, run: Callable[[], None], repeat: int) -> list[float]:
-        """By the stream's events."""
+    def time(self, run: Callable[[], None], repeat: int, host: bool = False) -> list[float]:
+        """By the stream's events, or the host's clock."""
         run()
+        if host:
+            self.finish()
+            return [self._elapsed(run) for _ in range(repeat)]
         start, end = self._cp.cuda.Event(), self._cp.cuda.Event()
         times = []
         for _ in range(repeat):
@@ -189,6 +181,12 @@ class CudaDevice:
             end.synchronize()
             times.append(self._cp.cuda.get_elapsed_time(start, end) * 1e-3)
         return times
+
+    def _elapsed(self, run: Callable[[], None]) -> float:
+        start = time.perf_counter()
+        run()
+        self.finish()
+        return time.perf_counter() - start
 
     def seconds(self, launches: Sequence[Launch], repeat: int) -> list[float]:
         """By events around a graph that holds them several times, for the clock is coarse."""

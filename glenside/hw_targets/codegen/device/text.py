@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _PRAGMA = "#pragma OPENCL EXTENSION {} : enable\n"
 _EXTENSIONS = (("half", "cl_khr_fp16"), ("double", "cl_khr_fp64"))
 _GUARD = re.compile(r"^#ifdef cl_khr_fp\d\d\n.*?^#endif *\n", re.DOTALL | re.MULTILINE)
-_DECLARATION = re.compile(r'^(?:extern "C" __global__|__kernel) void [^{}\n]*\);\n', re.MULTILINE)
-_ENTRY = re.compile(r"^(__kernel void [^{}]*\) \{\n)(.*?^\}\n)", re.DOTALL | re.MULTILINE)
+_DECLARATION = re.compile(r'^(?:extern "C" __global__|__kernel) [^{}\n]*\);\n', re.MULTILINE)
+_ENTRY = re.compile(r"^(__kernel [^{}]*\) \{\n)(.*?^\}\n)", re.DOTALL | re.MULTILINE)
 _COMMENT = re.compile(r"^// Function: .*\n", re.MULTILINE)
 _CUDA_ENTRY = re.compile(r'^extern "C" __global__ void [^{}]*\{\n', re.MULTILINE)
 _POINTER = re.compile(r"(const )?\w+\* __restrict__ (\w+)")
@@ -91,7 +91,7 @@ def distinct(kernels: Sequence[DeviceKernel]) -> tuple[list[DeviceKernel], list[
             key: Any = (tvm_ffi.structural_hash(bare), kernel.local_bytes)
         else:
             bare = re.sub(rf"\b{kernel.name}\b", "", kernel.source or "")
-            key = (bare, kernel.grid, kernel.block, kernel.local_bytes)
+            key = (bare, kernel.grid, kernel.block, kernel.local_bytes, kernel.maps)
         same = None
         for number in by_key.setdefault(key, []):
             other = found[number].function
@@ -117,7 +117,11 @@ def print_kernels(kernels: Sequence[DeviceKernel], limits: DeviceLimits, dialect
     program = emit(found, dialect, limits)
     entries = {
         entry.name: Entry(
-            list(kernel.grid), list(kernel.block), entry.dynamic_bytes, dialect == "cuda"
+            list(kernel.grid),
+            list(kernel.block),
+            entry.dynamic_bytes,
+            overlapped=dialect == "cuda",
+            maps=list(kernel.maps),
         )
         for kernel, entry in zip(found, program.entries, strict=True)
     }

@@ -140,7 +140,7 @@ class Trials:
         return Trials(
             data["space"],
             code,
-            {key: Entry(**entry) for key, entry in data["entries"].items()},
+            {key: Entry.from_json(entry) for key, entry in data["entries"].items()},
             buffers,
             data["result"],
             [
@@ -210,7 +210,11 @@ def make_trials(
     for kernel in kernels:
         entry = printed[kernel.name]
         result.entries[kernel.name] = Entry(
-            list(kernel.grid), list(kernel.block), entry.dynamic_bytes, dialect == "cuda"
+            list(kernel.grid),
+            list(kernel.block),
+            entry.dynamic_bytes,
+            overlapped=dialect == "cuda",
+            maps=list(kernel.maps),
         )
     for trial in result.trials:
         for launch in trial.launches:
