@@ -25,6 +25,7 @@ of :mod:`.gpu.predict`. If there is none, the solver says which groups cannot ho
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -34,7 +35,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside.errors import TargetError
-from glenside.hw_targets.codegen.matrix_mapping import MatrixMapping, matrix_mappings
+from glenside.hw_targets.codegen.matrix_mapping import (
+    MatrixMapping,
+    matrix_mappings,
+    occupies,
+)
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping, tensor_mappings
 
 if TYPE_CHECKING:
@@ -145,12 +150,31 @@ def best_mapping(space: ProductSpace, limits: DeviceLimits) -> AnyMapping:
 
 def best_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> Sequence[AnyMapping]:
     """Up to ``count`` mappings that differ in more than a detail, best predicted first: to matrix
-    units where the device has them for the operands' dtype, else to threads.
+    units where the device has them for the operands' dtype, else to threads, those of products of
+    plain matrices and of any product in turn.
 
     :raises InfeasibleMapping: there is none.
     """
-    found = tensor_mappings(space, limits, count) or matrix_mappings(space, limits, count)
-    return found or thread_mappings(space, limits, count)
+    on_matrix_units = tensor_mappings(space, limits, count)
+    if on_matrix_units:
+        return on_matrix_units
+    matrices = matrix_mappings(space, limits, count)
+    if matrices and count == 1 and occupies(matrices[0], space, limits):
+        return matrices
+    # Where results are few, a reduction that is split over groups may be faster.
+    try:
+        others = thread_mappings(space, limits, count)
+    except InfeasibleMapping:
+        if not matrices:
+            raise
+        others = []
+    if not matrices or not others:
+        return matrices or others
+    # The best of all, then of either kind in turn: the predictions are not each other's.
+    kinds: list[Sequence[AnyMapping]] = [matrices, others]
+    kinds.sort(key=lambda kind: kind[0].predicted)
+    turns = itertools.zip_longest(*kinds)
+    return [each for turn in turns for each in turn if each is not None][:count]
 
 
 def thread_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> list[GpuMapping]:

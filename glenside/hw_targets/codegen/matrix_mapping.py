@@ -189,6 +189,17 @@ def matrix_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> li
     return known[1][:count]
 
 
+def occupies(mapping: MatrixMapping, space: ProductSpace, limits: DeviceLimits) -> bool:
+    """Whether there are groups for half of the device's compute units at least.
+
+    For fewer it pays to split the reduction over groups, which these mappings do not.
+    """
+    rows, width = space.size("m"), space.size("n")
+    # Streamed rows that do not lie together make more groups, not fewer.
+    tiles = -(-rows // mapping.rows) * -(-width // mapping.columns)
+    return space.size("batch") * tiles >= limits.compute_units // 2
+
+
 _known: dict[tuple[Matrices, int, str], tuple[Any, list[MatrixMapping]]] = {}
 
 
