@@ -370,7 +370,8 @@ def _spread(mappings: Sequence[AnyMapping], count: int) -> list[AnyMapping]:
 def _kind(mapping: AnyMapping) -> tuple[Any, ...]:
     """What a mapping has in common with others of about the same speed."""
     split = np.prod(getattr(mapping, "split", 1))
-    return type(mapping), getattr(mapping, "staged", None), mapping.gathered, bool(split > 1)
+    ways = (getattr(mapping, name, None) for name in ("staged", "gathered", "parts"))
+    return type(mapping), *ways, bool(split > 1)
 
 
 # --- measuring ------------------------------------------------------------------------------------
