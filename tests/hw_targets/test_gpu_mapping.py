@@ -136,12 +136,13 @@ def test_a_reduction_is_split_where_results_are_few() -> None:
 
 
 def test_any_product_has_a_mapping() -> None:
-    """Vectors, single rows, prime sizes, long reductions."""
+    """Vectors, single rows, prime sizes, long reductions, results of more than 64 MiB."""
     for a, b in (
         ((1, 4096), (1000, 4096)),
         ((7, 13), (1, 13)),
         ((757, 1), (3, 1)),
         ((1, 1), (1, 1)),
+        ((8192, 16), (4096, 16)),
     ):
         term = compute("dot", cart_prod(access(tensor("a", a), 1), access(tensor("b", b), 1)))
         space, _ = space_and_step(term)

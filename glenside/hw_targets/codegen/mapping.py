@@ -508,7 +508,8 @@ class MappingProblem:
         for size, most in zip(grid, limits.grid_size, strict=True):
             builder.at_most("grid", size, most)
         results = space.size("batch", "m", "n")
-        builder.at_most("partial sums", split * (results * self.inner), 1 << 26)
+        scratch = split * (results * self.inner)
+        builder.at_most_if_above("partial sums", scratch, 1 << 26, split, 1)
         # A split is there to occupy the device, not beyond.
         blocks = builder.product([grid[0], grid[1]], 1 << 31)
         whole = builder.product([blocks, split], 1 << 31)

@@ -8,6 +8,10 @@ streamed operand's part is a box of its base: what windows share is brought once
 tested once a position rather than at every multiplication. Threads keep a block of sums and, along
 one loop, the run of elements that neighbouring windows share in registers.
 
+With room for several stages in local memory, the next ones are brought while one is multiplied: in
+CUDA by copies in the background, of which those of constants begin before the kernel has waited for
+the kernels before it.
+
 Where loops do not divide, groups at the edge compute on zeros and their stores are masked. Where a
 reduction is split over groups, each writes its sums to scratch memory and
 :mod:`~glenside.hw_targets.codegen.gpu.partial` adds them up.
