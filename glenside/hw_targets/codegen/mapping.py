@@ -175,8 +175,8 @@ def _different(ranked: Sequence[GpuMapping], count: int) -> list[GpuMapping]:
     seen: dict[Any, int] = {}
     chosen = []
     for mapping in ranked:
-        block = ("block", mapping.registers, mapping.split, mapping.buffers)
-        tile = ("tile", mapping.registers, mapping.threads, mapping.buffers)
+        block = ("block", mapping.registers, mapping.split)
+        tile = ("tile", mapping.registers, mapping.threads)
         if seen.get(block, 0) >= 2 or seen.get(tile, 0) >= 2:
             continue
         for each in (block, tile):
@@ -341,7 +341,9 @@ class MappingProblem:
                 tables.append(self._result_choices(k, [1], (1,), 32))
             elif moving and k == moving[0]:
                 windows = bool(space.windows_of(k))
-                runs = [4, 7, 8, 14] if windows and axis.size >= 16 else [1, 2, 4, 7, 8, 14]
+                # With rows of the resident operand to share them, long runs pay.
+                long = windows and axis.size >= 16 and space.size("m") > 1
+                runs = [4, 7, 8, 14] if long else [1, 2, 4, 7, 8, 14]
                 tables.append(self._result_choices(k, runs, (1,) if windows else (1, 2), 64))
             elif len(moving) > 1 and k == moving[1]:
                 tables.append(self._result_choices(k, [1, 2, 4], (1,), 16))

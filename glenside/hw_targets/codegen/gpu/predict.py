@@ -26,36 +26,38 @@ from glenside.hw_targets.codegen.mapping import GpuMapping
 Array = np.ndarray[Any, Any]
 
 _MODEL = {
-    "floor": 0.37,  # microseconds of a kernel beside its launch
-    "exchange": 0.524,  # cycles a warp takes to hand one sum a thread to another
-    "load": 0.591,  # instructions' worth of reading local memory
+    "floor": 0.5,  # microseconds of a kernel beside its launch
+    "exchange": 1.11,  # cycles a warp takes to hand one sum a thread to another
+    "load": 0.438,  # instructions' worth of reading local memory
     "row": 1.43,  # of each element of the resident operand that is read there
-    "bank": 6.05,  # of reading once more, since lanes want several places of one bank
-    "bring": 7.96,  # instructions an element of the streamed operand takes to be staged
+    "bank": 1.82,  # of reading once more, since lanes want several places of one bank
+    "bring": 3.49,  # instructions an element of the streamed operand takes to be staged
     "latency": 206,  # cycles until what is read past local memory is there
     "packed": 295,  # the same of the resident operand, which is read in order
-    "uneven": 0.204,  # of a unit's quarters that a group leaves idle, what is lost
+    "uneven": 0.175,  # of a unit's quarters that a group leaves idle, what is lost
     "hide": 0.88,  # warps of one unit that hide the latency of arithmetic
     "wait": 0.928,  # microseconds of a stage that one group alone waits
     "batch": 18.6,  # fetches of one thread that are under way at a time
-    "share": 0.245,  # how far groups on one unit hide each other's waiting
-    "joined": 1.93,  # reading gets cheaper by this power of the elements that lie evenly
-    "line": 2.24,  # instructions' worth of reading one more line of the cache, past local memory
+    "share": 0.182,  # how far groups on one unit hide each other's waiting
+    "joined": 4,  # reading gets cheaper by this power of the elements that lie evenly
+    "line": 2.42,  # instructions' worth of reading one more line of the cache, past local memory
     "scatter": 0.0177,  # by how much storing takes longer where 32 threads store to many lines
-    "camp": 1.04,  # and for each of them at a multiple of 4 KiB, in the same part of the cache
-    "result": 386e3,  # lines of 128 bytes a microsecond
-    "direct": 0.00822,  # of that, where nothing is staged
+    "camp": 0.664,  # and for each of them at a multiple of 4 KiB, in the same part of the cache
+    "result": 212e3,  # lines of 128 bytes a microsecond
+    "direct": 0.00334,  # of that, where nothing is staged
     "handing": 2.15,  # microseconds to hand on sums at the end
-    "unstaged": 15.4,  # how much dearer reading past local memory is
-    "overlap": 1.01,  # of the time it takes to store, what is not hidden
-    "sum": 1.62e6,  # bytes of partial sums read a microsecond
-    "second": 0.0184,  # launches' worth of a second kernel
-    "ahead": 0.00898,  # of the waiting, what is left where the next stage is fetched meanwhile
-    "each": 1.3,  # registers a sum takes
+    "unstaged": 14.3,  # how much dearer reading past local memory is
+    "overlap": 1.17,  # of the time it takes to store, what is not hidden
+    "sum": 2.35e6,  # bytes of partial sums read a microsecond
+    "second": 0.0087,  # launches' worth of a second kernel
+    "ahead": 0.00365,  # of the waiting, what is left where the next stage is fetched meanwhile
+    "each": 1.12,  # registers a sum takes
     "other": 7.7,  # and those beside sums and operands
 }
 
 
+_BESIDE = 0.03
+"""Of the shorter of two times that pass together, what is added to the longer one."""
 _LANES = 32
 """Threads that are looked at, and banks of local memory, of 4 bytes each."""
 _FEW = 8
@@ -195,7 +197,9 @@ def predict_all(space: ProductSpace, mappings: Sequence[GpuMapping], limits: Dev
     # What is read from and written to the device's memory at least.
     operands = math.prod(space.resident.shape) + math.prod(space.streamed.shape)
     least = (operands * element + result) / limits.bandwidth
-    return np.asarray(np.maximum(time / us, least + limits.launch_seconds * model["floor"]))
+    floor = np.full(len(mappings), least + limits.launch_seconds * model["floor"])
+    # Where memory alone decides, the mapping with less to do besides goes first.
+    return np.asarray(np.maximum(time / us, floor) + _BESIDE * np.minimum(time / us, floor))
 
 
 def _fetches(
