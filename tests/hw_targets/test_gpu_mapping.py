@@ -150,6 +150,20 @@ def test_any_product_has_a_mapping() -> None:
             assert len(best_mapping(space, limits).threads) == len(space.axes)
 
 
+def test_steps_between_barriers_need_be_no_power_of_two() -> None:
+    """48 reduced steps are taken 24 or 48 at a time: 32 would waste a third, 16 are too few."""
+    mapping = best_mapping(layer(channels=48, filters=192, size=13, kernel=1), H200)
+    assert mapping.chunk[-1] in (24, 48)
+
+
+def test_large_results_need_no_room_for_partial_sums() -> None:
+    x, w = tensor("x", (1 << 20, 16)), tensor("w", (64, 16))
+    term = compute("dot", cart_prod(access(w, 1), access(x, 1)))
+    space, _ = space_and_step(term, {"w": weights(64, 16)})
+    assert space.size("m", "n") * 4 > 1 << 26
+    assert math.prod(best_mapping(space, H200).split) == 1
+
+
 def test_unknown_profiles_are_named() -> None:
     with pytest.raises(TargetError, match="did you mean 'opencl:mali-g72'"):
         device_profile("opencl:mali-g7")

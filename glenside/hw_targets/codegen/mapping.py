@@ -394,6 +394,9 @@ class MappingProblem:
         chunks = {2**i for i in range(8) if 2**i <= size}
         if size <= 32:
             chunks.add(size)
+        if not any(c >= _LEAST_STEPS and -(-size // c) * c <= _WASTE * size for c in chunks):
+            # No power of two is long enough and wastes little: of 48 steps, say.
+            chunks |= {c for c in (_LEAST_STEPS, 2 * _LEAST_STEPS, size) if c <= min(size, 64)}
         splits = {2**i for i in range(7) if 2**i <= size} if main else {1}
         made = []
         for chunk in sorted(chunks):
