@@ -134,9 +134,10 @@ def optimize(
             extractor=extractor,
             original=imported.roots,
             ilp_limit=ILP_LIMIT if ilp_limit is None else ilp_limit,
+            constants=imported.params.keys(),
         )
     if failure.reason is not None:
-        extracted = as_imported(imported.roots, costs)
+        extracted = as_imported(imported.roots, costs, imported.params.keys())
     accounted = UNACCOUNTED
     with untold.caught("explain", clock.raised), clock.stage("explain"):
         if failure.reason is None:

@@ -25,6 +25,7 @@ of :mod:`.gpu.predict`. If there is none, the solver says which groups cannot ho
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -34,6 +35,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside.errors import TargetError
+from glenside.hw_targets.codegen.matrix_mapping import (
+    MatrixMapping,
+    matrix_mappings,
+    occupies,
+)
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping, tensor_mappings
 
 if TYPE_CHECKING:
@@ -102,10 +108,12 @@ class GpuMapping:
 
     @classmethod
     def from_json(cls, text: str | dict[str, Any]) -> AnyMapping:
-        """A mapping of either kind from its text, or from what ``json.loads`` makes of it."""
+        """A mapping of any kind from its text, or from what ``json.loads`` makes of it."""
         given = json.loads(text) if isinstance(text, str) else text
         if "stages" in given:
             return TensorMapping.from_json(given)
+        if "depth" in given:
+            return MatrixMapping.from_json(given)
         fields: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in given.items()
@@ -120,8 +128,8 @@ def _order(mapping: GpuMapping) -> tuple[Any, ...]:
             m.staged, m.gathered, m.buffers)  # fmt: skip
 
 
-AnyMapping = GpuMapping | TensorMapping
-"""How a product is mapped: to threads, or to matrix units."""
+AnyMapping = GpuMapping | MatrixMapping | TensorMapping
+"""How a product is mapped: to threads, one of matrices to threads, or to matrix units."""
 
 
 class InfeasibleMapping(TargetError):
@@ -142,11 +150,31 @@ def best_mapping(space: ProductSpace, limits: DeviceLimits) -> AnyMapping:
 
 def best_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> Sequence[AnyMapping]:
     """Up to ``count`` mappings that differ in more than a detail, best predicted first: to matrix
-    units where the device has them for the operands' dtype, else to threads.
+    units where the device has them for the operands' dtype, else to threads, those of products of
+    plain matrices and of any product in turn.
 
     :raises InfeasibleMapping: there is none.
     """
-    return tensor_mappings(space, limits, count) or thread_mappings(space, limits, count)
+    on_matrix_units = tensor_mappings(space, limits, count)
+    if on_matrix_units:
+        return on_matrix_units
+    matrices = matrix_mappings(space, limits, count)
+    if matrices and count == 1 and occupies(matrices[0], space, limits):
+        return matrices
+    # Where results are few, a reduction that is split over groups may be faster.
+    try:
+        others = thread_mappings(space, limits, count)
+    except InfeasibleMapping:
+        if not matrices:
+            raise
+        others = []
+    if not matrices or not others:
+        return matrices or others
+    # The best of all, then of either kind in turn: the predictions are not each other's.
+    kinds: list[Sequence[AnyMapping]] = [matrices, others]
+    kinds.sort(key=lambda kind: kind[0].predicted)
+    turns = itertools.zip_longest(*kinds)
+    return [each for turn in turns for each in turn if each is not None][:count]
 
 
 def thread_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> list[GpuMapping]:

@@ -172,8 +172,12 @@ def make_kernels(
     :param choose: names the mapping of products; by default the predicted best.
     :raises TargetError: the device lacks a dtype, or a limit does not admit any kernel.
     """
-    from glenside.hw_targets.codegen.gpu import fallback, products, rows
+    from glenside.hw_targets.codegen.gpu import fallback, linear_maps, products, rows
 
+    mapped = linear_maps.map_kernel(builder, step, number, limits)
+    if mapped is not None:
+        limits.check(mapped)
+        return [mapped]
     made = products.product_kernels(builder, step, number, limits, dialect, choose)
     if made is None:
         shared = rows.shared_kernel(builder, step, number, limits)

@@ -31,6 +31,7 @@ from glenside.hw_targets.codegen import scalars
 from glenside.hw_targets.codegen.gpu import threads
 from glenside.hw_targets.codegen.gpu.fallback import ElementNest
 from glenside.hw_targets.codegen.gpu.interface import Choose, DeviceKernel, DeviceLimits, Dialect
+from glenside.hw_targets.codegen.gpu.matrix_products import MatrixNest
 from glenside.hw_targets.codegen.gpu.space import Operand, ProductSpace, Role, product_space
 from glenside.hw_targets.codegen.gpu.tensor.kernel import TensorNest
 from glenside.hw_targets.codegen.gpu.tensor.printer import Unprintable
@@ -56,7 +57,9 @@ from glenside.hw_targets.codegen.mapping import (
     best_mapping,
     thread_mappings,
 )
+from glenside.hw_targets.codegen.matrix_mapping import MatrixMapping
 from glenside.hw_targets.codegen.partition import Kernel
+from glenside.hw_targets.codegen.small_maps import small_map
 from glenside.hw_targets.codegen.storage import Origin, repeated
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping
 
@@ -86,6 +89,9 @@ def product_kernels(
             mapping = best_mapping(space, limits)
         except InfeasibleMapping:
             return None
+    if isinstance(mapping, MatrixMapping):
+        made = MatrixNest(builder, step, limits, space, mapping, dialect)
+        return [made.device_kernel(f"step_{number}")]
     if isinstance(mapping, TensorMapping):
         try:
             kind = StreamNest if mapping.boxes else TensorNest
@@ -102,8 +108,9 @@ def product_kernels(
 
 
 def space_of(builder: KernelBuilder, step: Kernel, limits: DeviceLimits) -> ProductSpace | None:
-    """The space of a step of the builder's partition, None where it is no product."""
-    if step.anchor is None:
+    """The space of a step of the builder's partition, None where it is no product, or a small map
+    that is written out."""
+    if step.anchor is None or small_map(step.anchor, builder.partition.weights) is not None:
         return None
     nest = ElementNest(builder, step, limits)
     return product_space(
