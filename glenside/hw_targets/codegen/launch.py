@@ -24,7 +24,7 @@ import numpy as np
 from glenside.errors import InputError, TargetError
 from glenside.hw_targets.target import Runnable
 from glenside.language.operators import OPERATORS
-from glenside.language.shape import AccessType
+from glenside.language.shape import BFLOAT16, AccessType
 from glenside.language.units import is_unit
 
 Array = np.ndarray[Any, Any]
@@ -392,7 +392,9 @@ def _aligned(size: int) -> Array:
 
 
 def _as_stored(array: Array) -> Array:
-    """What a kernel is given: bools as bytes."""
+    """What a kernel is given: bools as bytes, bfloat16 as its bits."""
+    if array.dtype == BFLOAT16:
+        return array.view(np.uint16)
     return array.view(np.uint8) if array.dtype == np.bool_ else array
 
 

@@ -413,7 +413,7 @@ class ProductNest(ElementNest):
 
     def _raw(self, value: Expr, operand: Operand) -> Expr:
         """A value as local memory holds it."""
-        return scalars.convert(value, operand.dtype, self._stored(operand))
+        return scalars.stored(value, operand.dtype)
 
     # --- the streamed operand's box -----------------------------------------------------------
 
@@ -729,8 +729,8 @@ class ProductNest(ElementNest):
         resident_own = [*self.product.of("batch"), *self.m]
 
         def value(buffer: Any, at: Any, operand: Operand) -> Expr:
-            dtype = self._stored(operand)
-            result = scalars.convert(get(buffer, at), dtype, self.anchor.dtype)
+            held = scalars.loaded(get(buffer, at), operand.dtype)
+            result = scalars.convert(held, operand.dtype, self.anchor.dtype)
             return scalars.convert(result, self.anchor.dtype, self.inner)
 
         def one(index: Index) -> Stmt:
