@@ -28,6 +28,10 @@
 struct half {
   uint16_t bits;
 };
+struct __nv_bfloat16 {
+  uint16_t bits;
+};
+using bfloat = __nv_bfloat16;
 struct uint4 {
   unsigned x, y, z, w;
 };
@@ -47,7 +51,7 @@ struct Copy {
 struct Product {
   float* sums[128];
   int count;
-  bool half;
+  int half;  // 1: half floats, 2: bfloat16, 0: tf32.
   unsigned long long a, b;
   bool add;
 };
@@ -116,6 +120,18 @@ inline float to_float(half value) {
     result = std::ldexp((float)(part + 1024), (int)exponent - 25);
   return sign ? -result : result;
 }
+inline float to_float(bfloat value) {
+  const uint32_t raw = (uint32_t)value.bits << 16;
+  float result;
+  std::memcpy(&result, &raw, 4);
+  return result;
+}
+inline bfloat to_bfloat(float value) {
+  uint32_t raw;
+  std::memcpy(&raw, &value, 4);
+  if (std::isnan(value)) return {0x7fff};
+  return {(uint16_t)((raw + 0x7fff + (raw >> 16 & 1)) >> 16)};
+}
 inline half to_half(float value) {
   uint32_t raw;
   std::memcpy(&raw, &value, 4);
@@ -140,7 +156,7 @@ inline half to_half(float value) {
   return {(uint16_t)(sign | bits)};
 }
 
-inline float cell(unsigned long long operand, int line, int k, bool half_floats) {
+inline float cell(unsigned long long operand, int line, int k, int half_floats) {
   // Bits of the descriptor: address, lead and stride in 16 bytes, no swizzle.
   const unsigned start = (operand & 0x3fff) << 4, lead = (operand >> 16 & 0x3fff) << 4;
   const unsigned stride = (operand >> 32 & 0x3fff) << 4;
@@ -153,6 +169,7 @@ inline float cell(unsigned long long operand, int line, int k, bool half_floats)
     return NAN;
   }
   const unsigned char* place = fiber->group->local + at;
+  if (half_floats == 2) return to_float(*(const bfloat*)place);
   if (half_floats) return to_float(*(const half*)place);
   uint32_t raw;
   std::memcpy(&raw, place, 4);
@@ -179,7 +196,7 @@ inline void multiply(const Product& product) {
       sum = product.add ? sum + total : total;
     }
 }
-inline void give(float* sums, int count, bool half_floats, unsigned long long a,
+inline void give(float* sums, int count, int half_floats, unsigned long long a,
                  unsigned long long b, bool add) {
   Warpgroup& own = warpgroup();
   if (own.given == 0) own.next = Product{{}, count, half_floats, a, b, add};
@@ -198,7 +215,11 @@ inline void give(float* sums, int count, bool half_floats, unsigned long long a,
 
 namespace glenside {
 inline float number(half value) { return emulator::to_float(value); }
+inline float number(bfloat value) { return emulator::to_float(value); }
 inline float number(float value) { return value; }
+inline float rounded_bfloat(float value) {
+  return emulator::to_float(emulator::to_bfloat(value));
+}
 inline float rounded(float value) { return emulator::to_float(emulator::to_half(value)); }
 inline int bits(float value) {
   int raw;
@@ -216,8 +237,14 @@ inline uint4 stored(const float (&values)[8]) {
   for (int k = 0; k < 8; ++k) halves[k] = emulator::to_half(values[k]);
   return packed(halves);
 }
+inline uint4 stored_bfloat(const float (&values)[8]) {
+  bfloat halves[8];
+  for (int k = 0; k < 8; ++k) halves[k] = emulator::to_bfloat(values[k]);
+  return packed(halves);
+}
 inline uint4 stored(const float (&values)[4]) { return packed(values); }
 inline void assign(half& place, float value) { place = emulator::to_half(value); }
+inline void assign(bfloat& place, float value) { place = emulator::to_bfloat(value); }
 inline void assign(float& place, float value) { place = value; }
 
 inline void copy(unsigned char* target, const void* source, bool there) {

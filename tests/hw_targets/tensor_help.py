@@ -101,13 +101,15 @@ def build(cases: Sequence[Case], folder: Path) -> ctypes.CDLL:
     for case in cases:
         for part in case.kernel.library[2:]:
             library[part] = None
-        for kind, columns in re.findall(r"multiply_(half|tf32)_(\d+)", case.kernel.source or ""):
-            count, half = int(columns) // 2, int(kind == "half")
+        for kind, columns in re.findall(
+            r"multiply_(half|bfloat|tf32)_(\d+)", case.kernel.source or ""
+        ):
+            count, of = int(columns) // 2, ("tf32", "half", "bfloat").index(kind)
             name = f"multiply_{kind}_{columns}"
             products[
                 f"namespace glenside {{ inline void {name}(float (&d)[{count}], "
                 "unsigned long long a, unsigned long long b, bool add) { "
-                f"emulator::give(d, {count}, {half}, a, b, add); }} }}\n"
+                f"emulator::give(d, {count}, {of}, a, b, add); }} }}\n"
             ] = None
     parts = [f'#include "{_HEADER}"\n', *products, *library]
     for case in cases:

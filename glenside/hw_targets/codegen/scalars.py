@@ -103,7 +103,7 @@ def rounded(value: Expr) -> Expr:
 
     if isinstance(value, tirx.FloatImm):
         return const(float(value.value), "bfloat16")
-    whole = tirx.Var("whole", "float32")
+    whole = tirx.Var(_ROUNDED, "float32")
     bits = tirx.reinterpret("uint32", whole)
     odd = tirx.bitwise_and(tirx.shift_right(bits, const(16, "uint32")), const(1, "uint32"))
     nearest = bits + (const(0x7FFF, "uint32") + odd)
@@ -111,6 +111,30 @@ def rounded(value: Expr) -> Expr:
     kept = tirx.Select(is_nan(whole, "float32"), quiet, nearest)
     cut = tirx.bitwise_and(kept, const(0xFFFF0000, "uint32"))
     return tirx.Let(whole, value, tirx.reinterpret("float32", cut))
+
+
+_ROUNDED = "whole"
+"""The name that :func:`rounded` gives to what it rounds."""
+
+
+def unrounded(value: Expr) -> Expr | None:
+    """What :func:`rounded` made the expression of; None where it is another one."""
+    from tvm import tirx
+
+    if isinstance(value, tirx.Let) and str(value.var.name) == _ROUNDED:
+        return value.value
+    return None
+
+
+def unloaded(value: Expr) -> Expr | None:
+    """The load whose bits :func:`loaded` made a bfloat16 of; None for other expressions."""
+    if not str(getattr(getattr(value, "op", None), "name", "")).endswith("reinterpret"):
+        return None
+    shift = value.args[0]
+    cast = getattr(shift, "a", None) if type(shift).__name__ == "LShift" else None
+    load = getattr(cast, "value", None)
+    held = type(load).__name__ == "TensorLoad" and str(load.ty) == "uint16"
+    return load if held else None
 
 
 def stored(value: Expr, dtype: str) -> Expr:

@@ -23,7 +23,16 @@ from glenside.hw_targets.codegen.partition import Kernel
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping
 
 Array = np.ndarray[Any, Any]
-_TYPES = {"float16": "half", "float32": "float"}
+_TYPES = {
+    "float16": "half",
+    "bfloat16": "__nv_bfloat16",
+    "uint16": "__nv_bfloat16",
+    "float32": "float",
+}
+"""By the dtype of a value or of its buffer. Of the buffers that the template reads only those of
+bfloat16 have 16 bits and no sign: the printer refuses the others."""
+_KINDS = {"float16": ("half", "f16"), "bfloat16": ("bfloat", "bf16"), "float32": ("tf32", "tf32")}
+"""What products of a dtype are called here, and in instructions."""
 _UNROLLED = 64
 """Products of one step that are written out, at most."""
 
@@ -42,9 +51,9 @@ def multiplication(dtype: str, columns: int) -> str:
     """The text of one product of 64 rows by ``columns``, and 32 bytes of the reduced axis."""
     count = columns // 2
     registers = ", ".join(f"%{k}" for k in range(count))
-    shape = f"m64n{columns}k{16 if dtype == 'float16' else 8}"
-    kinds = "f16.f16" if dtype == "float16" else "tf32.tf32"
-    rest = ", 1, 1, 0, 0" if dtype == "float16" else ", 1, 1"
+    shape = f"m64n{columns}k{32 // np.dtype(dtype).itemsize}"
+    kinds = f"{_KINDS[dtype][1]}.{_KINDS[dtype][1]}"
+    rest = ", 1, 1" if dtype == "float32" else ", 1, 1, 0, 0"
     outputs = ", ".join(f'"+f"(d[{k}])' for k in range(count))
     return _in_namespace(
         f"__device__ __forceinline__ void {multiplication_name(dtype, columns)}("
@@ -62,7 +71,7 @@ def _in_namespace(text: str) -> str:
 
 def multiplication_name(dtype: str, columns: int) -> str:
     """What that function is called."""
-    return f"multiply_{'half' if dtype == 'float16' else 'tf32'}_{columns}"
+    return f"multiply_{_KINDS[dtype][0]}_{columns}"
 
 
 def pack(array: Array, geometry: Geometry, tiling: TensorTiling) -> Array:
@@ -689,6 +698,8 @@ class TensorNest(ElementNest):
         value = self.lowering.scoped(lambda: self.lowering.access(self.tail).load(place))
         if type(value).__name__ == "Cast" and str(value.ty) == "float16":
             value = value.value  # Storing rounds.
+        exact = scalars.unrounded(value)
+        value = value if exact is None else exact
         vectors: list[tuple[str, str, str, str]] = []
 
         def fetched(load: Any) -> str | None:
@@ -727,7 +738,7 @@ class TensorNest(ElementNest):
             lines.append(f"  alignas(16) {stored} {name}[{self.width}];\n  {{\n")
             declare(zip(geometry.rows.axes, _digits("(row_start + row)", geometry.rows.sizes),
                         strict=True), text, "    ")  # fmt: skip
-            count = self.width * (2 if stored == "half" else 4) // 16
+            count = self.width * (4 if stored == "float" else 2) // 16
             for part in range(count):
                 step = part * self.width // count
                 lines.append(
@@ -746,7 +757,8 @@ class TensorNest(ElementNest):
         if self.wide:
             lines.append(f"    results[k] = {value_text};\n  }}\n  {{\n")
             declare(zip(rows.axes, _digits(first, rows.sizes), strict=True), address_text, "    ")
-            lines.append(f"    *(uint4*)(out + ({address_text})) = stored(results);\n")
+            stored = "stored_bfloat" if self.tail.dtype == "bfloat16" else "stored"
+            lines.append(f"    *(uint4*)(out + ({address_text})) = {stored}(results);\n")
         else:
             lines.append(f"    assign(out[{address_text}], {value_text});\n")
         lines.append("  }\n}\n")
