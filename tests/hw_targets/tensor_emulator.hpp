@@ -65,12 +65,18 @@ struct Warpgroup {
   Product next;
   int given = 0;
 };
+struct Warp {
+  Meeting meeting;
+  const unsigned char* rows[32];
+  unsigned a[32][4], b[32][2];
+};
 struct Group {
   unsigned char* local;
   int rank;
   Place place;
   Meeting meeting;
   std::vector<Warpgroup> warpgroups;
+  std::vector<Warp> warps;
 };
 struct Fiber {
   ucontext_t context;
@@ -208,6 +214,34 @@ inline void give(float* sums, int count, int half_floats, unsigned long long a,
     own.given = 0;
   });
 }
+// Of a register of a product of warps, its element; ``kind`` as in Product.
+inline float element(int kind, unsigned bits, int number) {
+  if (kind == 1) return to_float(half{(uint16_t)(bits >> number * 16)});
+  if (kind == 2) return to_float(bfloat{(uint16_t)(bits >> number * 16)});
+  bits &= 0xffffe000;
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+inline void warp_multiply(int kind, float (&sums)[4], const unsigned (&rows)[4], unsigned first,
+                          unsigned second) {
+  const int lane = fiber->thread % 32, each = kind ? 2 : 1;
+  Warp& own = fiber->group->warps[fiber->thread / 32];
+  std::memcpy(own.a[lane], rows, 16);
+  own.b[lane][0] = first, own.b[lane][1] = second;
+  meet(own.meeting, 32);
+  for (int part = 0; part < 4; ++part) {
+    const int row = lane / 4, column = lane % 4 * 2 + part % 2;
+    float total = 0;
+    for (int part_k = 0; part_k < 2; ++part_k)
+      for (int at = 0; at < 4; ++at)
+        for (int k = 0; k < each; ++k)
+          total += element(kind, own.a[row * 4 + at][part_k * 2 + part / 2], k) *
+                   element(kind, own.b[column * 4 + at][part_k], k);
+    sums[part] += total;
+  }
+  meet(own.meeting, 32);
+}
 }  // namespace emulator
 
 #define threadIdx (Place{(unsigned)emulator::fiber->thread, 0, 0})
@@ -339,6 +373,28 @@ inline unsigned long long operand(const unsigned char* start, int lead) {
   if (at % 16 || lead % 16) emulator::report("an operand at an odd place");
   return at >> 4 | (unsigned long long)(lead >> 4) << 16 | (unsigned long long)(128 >> 4) << 32;
 }
+inline void load_cells(unsigned (&cells)[4], const unsigned char* row) {
+  using namespace emulator;
+  const long at = row - fiber->group->local;
+  if (at < 0 || at + 16 > local_bytes || at % 16) report("a cell outside of local memory");
+  const int lane = fiber->thread % 32;
+  Warp& own = fiber->group->warps[fiber->thread / 32];
+  own.rows[lane] = row;
+  meet(own.meeting, 32);
+  if (problem.empty())
+    for (int cell = 0; cell < 4; ++cell)
+      std::memcpy(&cells[cell], own.rows[cell * 8 + lane / 4] + lane % 4 * 4, 4);
+  meet(own.meeting, 32);
+}
+#define EMULATED_PRODUCT(name, kind)                                                   \
+  inline void name(float (&sums)[4], const unsigned (&rows)[4], unsigned first,        \
+                   unsigned second) {                                                  \
+    emulator::warp_multiply(kind, sums, rows, first, second);                          \
+  }
+EMULATED_PRODUCT(warp_multiply_tf32, 0)
+EMULATED_PRODUCT(warp_multiply_half, 1)
+EMULATED_PRODUCT(warp_multiply_bfloat, 2)
+
 inline void group_wait() { emulator::meet(emulator::fiber->group->meeting, emulator::threads); }
 inline void cluster_wait() {
   emulator::meet(emulator::cluster_meeting, emulator::threads * (int)emulator::cluster->size());
@@ -386,6 +442,7 @@ inline void launch(const int grid[3], int count, int bytes, const std::function<
         groups[z].rank = z;
         groups[z].place = {(unsigned)x, (unsigned)y, (unsigned)z};
         groups[z].warpgroups.resize(count / 128);
+        groups[z].warps.resize(count / 32);
         for (int thread = 0; thread < count; ++thread) {
           Fiber& one = fibers[(size_t)z * count + thread];
           one.group = &groups[z];

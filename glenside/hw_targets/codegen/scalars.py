@@ -132,7 +132,7 @@ def unloaded(value: Expr) -> Expr | None:
         return None
     shift = value.args[0]
     cast = getattr(shift, "a", None) if type(shift).__name__ == "LShift" else None
-    load = getattr(cast, "value", None)
+    load: Any = getattr(cast, "value", None)
     held = type(load).__name__ == "TensorLoad" and str(load.ty) == "uint16"
     return load if held else None
 

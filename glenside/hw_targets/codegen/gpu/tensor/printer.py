@@ -1,8 +1,8 @@
 """TIR expressions of floating point as C++ expressions.
 
 Half floats, bfloat16 too, are held in ``float`` variables and rounded where TIR rounds to them, so
-the text needs no arithmetic on halves. A ``Let`` becomes a lambda that is called at once: what stands in a branch
-of a condition is computed only there.
+the text needs no arithmetic on halves. A ``Let`` becomes a lambda that is called at once: what
+stands in a branch of a condition is computed only there.
 """
 
 from __future__ import annotations
