@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from glenside.errors import InputError
@@ -70,6 +69,8 @@ def _cast(term: Term, dtype: str) -> Term:
 
 def _converted(name: str, array: Array, precision: str) -> Array:
     """The array in the precision; repetitions stay repetitions."""
+    import ml_dtypes
+
     kept = array[tuple(slice(0, 1) if step == 0 else slice(None) for step in array.strides)]
     most = float(ml_dtypes.finfo(precision).max)
     beyond = np.isfinite(kept) & (np.abs(kept) > most)

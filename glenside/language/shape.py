@@ -12,12 +12,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from glenside.errors import ShapeError
 
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+try:
+    import ml_dtypes
+
+    BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+except ImportError:  # Saved programs run without it, unless they have values of that dtype.
+    BFLOAT16 = np.dtype("V2")
 """NumPy's dtype of that name, which it knows once ``ml_dtypes`` is there."""
 
 HALVES = ("float16", "bfloat16")

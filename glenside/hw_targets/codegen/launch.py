@@ -322,6 +322,8 @@ def load(directory: str | Path) -> Runnable:
     if not (source / PLAN).is_file():
         raise InputError(f"{source} holds no saved program ({PLAN} is missing)")
     plan = Plan.from_json((source / PLAN).read_text())
+    if BFLOAT16.name != "bfloat16" and any(slot.dtype == "bfloat16" for slot in plan.slots):
+        raise TargetError("the program has values of bfloat16: pip install ml-dtypes")
     parameters = read_parameters(plan, source)
     if plan.device is not None:
         from glenside.hw_targets.codegen.device.executable import load_device_program

@@ -119,6 +119,7 @@ class TensorProblem:
     all_stages: ClassVar[Sequence[int]] = _STAGES
     splits: ClassVar[Sequence[int]] = _SPLITS
     most_sums: ClassVar[int] = _SUMS
+    most_tiles: ClassVar[int] = _TILES
 
     def __init__(self, geometry: Geometry, limits: DeviceLimits, rows_fast: bool) -> None:
         self.geometry, self.limits, self.rows_fast = geometry, limits, rows_fast
@@ -296,7 +297,7 @@ class TensorProblem:
             reach = self._reach(box, ends)
             made.append(_Tile(tuple(tile), box.span, box.positions, reach, groups))
         made.sort(key=lambda t: (t.waste, t.tile))
-        return made[:_TILES]
+        return made[: self.most_tiles]
 
     def _reach(self, box: Box, ends: Sequence[int]) -> int:
         """Positions from the first tap to the furthest one."""

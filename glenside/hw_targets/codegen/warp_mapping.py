@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from glenside.hw_targets.codegen.gpu.tensor.geometry import Geometry
 
 _SHAPES = (
-    (16, 1, 4), (32, 1, 2), (32, 1, 4), (32, 2, 2), (64, 1, 4), (64, 2, 1), (64, 2, 2), (64, 4, 1),
-    (128, 2, 2), (128, 2, 4), (128, 4, 1), (128, 4, 2), (256, 4, 2),
+    (16, 1, 4), (32, 1, 4), (32, 2, 2), (64, 1, 4), (64, 2, 2), (64, 2, 4), (64, 4, 1),
+    (128, 2, 2), (128, 2, 4), (128, 4, 2), (256, 4, 2),
 )  # fmt: skip
 """Rows of a group, and warps along rows and along positions."""
 
@@ -35,6 +35,7 @@ class WarpProblem(TensorProblem):
     all_stages: ClassVar[Sequence[int]] = (1, 2, 3, 4)
     splits: ClassVar[Sequence[int]] = (1, 2, 3, 4, 6, 8, 12, 16)
     most_sums: ClassVar[int] = 128
+    most_tiles: ClassVar[int] = 60
 
     def kept(self, stages: int) -> int:
         return 0

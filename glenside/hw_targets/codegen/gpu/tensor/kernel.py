@@ -39,7 +39,8 @@ _UNROLLED = 64
 
 def primitives(name: str = "primitives") -> str:
     """The text of what the device does: instructions, and types."""
-    return (files(__package__) / f"{name}.cuh").read_text(encoding="utf-8")
+    text = (files(__package__) / f"{name}.cuh").read_text(encoding="utf-8")
+    return f"{primitives('common')}\n{text}" if name == "primitives" else text
 
 
 def template(name: str = "product") -> str:

@@ -21,8 +21,10 @@ __device__ __forceinline__ void store_results(const P& p, const float* shared, i
         float4 parts[P::SPLIT];
 #pragma unroll
         for (int other = 0; other < P::SPLIT; ++other)
-          parts[other] =
-              P::SPLIT > 1 ? of_group4(start, (rank + other) % P::SPLIT) : *(float4*)start;
+          if constexpr (P::SPLIT > 1)
+            parts[other] = of_group4(start, (rank + other) % P::SPLIT);
+          else
+            parts[other] = *(float4*)start;
         found[k] = parts[0];
 #pragma unroll
         for (int other = 1; other < P::SPLIT; ++other) {
@@ -42,7 +44,10 @@ __device__ __forceinline__ void store_results(const P& p, const float* shared, i
         float total = 0;
 #pragma unroll
         for (int other = 0; other < P::SPLIT; ++other)
-          total += P::SPLIT > 1 ? of_group(own + k, (rank + other) % P::SPLIT) : own[k];
+          if constexpr (P::SPLIT > 1)
+            total += of_group(own + k, (rank + other) % P::SPLIT);
+          else
+            total += own[k];
         values[k] = total;
       }
     }

@@ -50,7 +50,7 @@ class WarpNest(TensorNest):
             f"  warp_product(shape, local);\n}}\n"
         )
         library = (
-            primitives(),
+            primitives("common"),
             primitives("warps"),
             template("operands"),
             template("results"),
