@@ -50,18 +50,21 @@ class WarpProblem(TensorProblem):
 # --- the model ------------------------------------------------------------------------------------
 
 _MODEL = {
-    "rate": 0.9,  # of the units' peak that products reach
-    "behind": 0.62,  # of the peak where only whole warpgroups reach it
-    "fetch": 64.0,  # bytes a cycle that one compute unit gets from the shared cache, at most
-    "together": 1.3,  # of the shared cache's rate, where groups read the same at one time
-    "latency": 700.0,  # cycles from asking for a copy to its arrival
-    "wait": 140.0,  # cycles between two steps of a group
+    "rate": 0.7,  # of the units' peak that products reach
+    "behind": 0.49,  # the same where only whole warpgroups reach the peak
+    "fetch": 68.0,  # bytes a cycle that one compute unit gets from the shared cache, at most
+    "together": 0.68,  # of the shared cache's rate, where all units read at one time
+    "read": 6.0,  # cycles that a load of four cells keeps local memory busy
+    "turn": 27.0,  # cycles between loads of cells and the products of them
+    "latency": 400.0,  # cycles from asking for a copy to its arrival
+    "wait": 60.0,  # cycles between two steps of a group
     "gather": 15.0,  # cycles a warp takes to bring an element for each of its threads
-    "fill": 1100.0,  # cycles until the first step has arrived, and to start and to end
-    "sums": 14.0,  # bytes of sums a cycle that go through local memory
-    "launch": 0.3,  # of the time between kernels, what is not hidden
-    "parts": 1.0,  # launches that adding up parts costs
+    "fill": 1400.0,  # cycles until the first step has arrived, and to start and to end
+    "sums": 20.0,  # bytes of sums a cycle that go through local memory
+    "launch": 0.4,  # of the time between kernels, what is not hidden
+    "parts": 0.8,  # launches that adding up parts costs
 }
+"""Fitted to measurements of this form on an H200, but the first: no older device was at hand."""
 
 
 def predict(
@@ -93,7 +96,8 @@ def predict(
         rows = tiling.taps * tiling.units * mapping.rows
         # Four warps at a time multiply; local memory gives all of them 128 bytes a cycle.
         multiply = products * each * 4 * -(-warps // 4)
-        read = warps * loads * (tiling.fragments + (cells + 1) // 2) * 4 + (brought + rows) / 8
+        read = warps * loads * (tiling.fragments + (cells + 1) // 2) * model["read"]
+        read += (brought + rows) / 8
         local = tiling.local_bytes(rows_fast)
         used = min(limits.thread_registers, -(-(tiling.sums + 60) // 8) * 8)
         together = min(
@@ -113,6 +117,7 @@ def predict(
             issue = taken / 32 * model["gather"]
         step = max(multiply, read) + issue
         arrival = (model["latency"] + load) / tiling.ahead
+        step += loads * model["turn"]
         chain = max(step + model["wait"], arrival) if tiling.share > 1 else step + load
         busy = max(products * each * warps, read) + issue
         cycles = per_unit * tiling.share * max(busy, load, chain / together)
