@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from glenside.hw_targets.codegen.gpu.devices import device_profile
-from glenside.hw_targets.codegen.gpu.interface import DeviceKernel, make_builder
+from glenside.hw_targets.codegen.gpu.interface import DeviceKernel, DeviceLimits, make_builder
 from glenside.hw_targets.codegen.gpu.products import space_of
 from glenside.hw_targets.codegen.gpu.tensor.geometry import geometry_of
 from glenside.hw_targets.codegen.gpu.tensor.kernel import TensorNest
@@ -48,6 +48,7 @@ def make_case(
     inputs: Mapping[str, np.ndarray],
     params: Mapping[str, np.ndarray],
     mapping: TensorMapping | Any,
+    limits: DeviceLimits = HOPPER,
 ) -> Case:
     """The kernel of the product in ``term``; ``mapping`` may be a function of its geometry."""
     leaves = {t["name"]: t for t in topological_order([term]) if t.op == "tensor"}
@@ -56,14 +57,14 @@ def make_case(
     assert isinstance(step, Kernel)
     builder = make_builder(cut)
     builder.at_step(0)
-    space = space_of(builder, step, HOPPER)
+    space = space_of(builder, step, limits)
     assert space is not None
     if callable(mapping):
-        geometry = geometry_of(space, HOPPER)
+        geometry = geometry_of(space, limits)
         assert geometry is not None
         mapping = mapping(geometry)
     kind = StreamNest if mapping.boxes else TensorNest
-    nest = kind(builder, step, HOPPER, space, mapping)
+    nest = kind(builder, step, limits, space, mapping)
     return Case(name, cut, nest.device_kernel(name), inputs, nest.tiling)
 
 
