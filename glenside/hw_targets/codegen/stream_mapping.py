@@ -68,7 +68,8 @@ class StreamProblem:
         positions = math.prod(loop.size for loop in geometry.loops)
         batches = math.prod(geometry.size(k) for k in geometry.batch)
         tiles = -(-geometry.rows.size // 64) * (positions / _COLUMNS) * batches
-        if tiles < _FULL * limits.compute_units or geometry.inner is None:
+        hopper = limits.architecture.rstrip("a") == "sm_90"  # Others have no such copy engine.
+        if not hopper or tiles < _FULL * limits.compute_units or geometry.inner is None:
             return []
         found = self.solutions()
         times = predict(geometry, found, limits)
