@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,27 @@ def programs(examples: int) -> Iterator[tuple[str, Any, dict[str, np.ndarray], d
             arrays = {"a": weights(m, k), "b": weights(n, k, seed=2) / np.sqrt(k)}
             inputs = {name: array.astype(dtype) for name, array in arrays.items()}
             yield f"matmul_{m}_{n}_{k}_{dtype}", term, {}, inputs
+    streamed: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+        ((3, 96, 13, 13), (130, 96, 3, 3), {"pads": (1, 1, 1, 1)}),
+        ((5, 48, 13, 11), (72, 48, 3, 3), {"pads": (1, 0, 1, 1), "stride": (2, 2)}),
+        ((2, 24, 28, 28), (64, 24, 3, 3), {"pads": (2, 2, 2, 2), "dilation": (2, 2)}),
+        ((1, 64, 757, 1), (250, 64, 1, 1), {}),
+        ((4, 128, 14, 14), (256, 128, 3, 3), {"pads": (1, 1, 1, 1)}),
+        ((2, 40, 9, 23), (64, 40, 1, 7), {"pads": (0, 3, 0, 3)}),
+    ]
+    for number, (image, filters, options) in enumerate(streamed * 4):
+        n, c, *size = image
+        last = b.tensor("x", (n, *size, c), "float16")
+        w = b.tensor("w", filters, "float16")
+        term = convolution(b.transpose(last, (0, 3, 1, 2)), w, **options)
+        if number % 2:
+            other = b.tensor("other", term.shape, "float16")
+            term = b.elementwise("relu", b.elementwise("add", term, other))
+        inputs = {"x": weights(*last.shape, seed=1).astype("float16")}
+        if number % 2:
+            inputs["other"] = weights(*term.shape, seed=2).astype("float16")
+        scale = np.sqrt(np.prod(filters[1:]))
+        yield f"streamed_{number}", term, {"w": (weights(*filters) / scale).astype("f2")}, inputs
     a, c = b.tensor("a", (7, 5)), b.tensor("c", (7, 5))
     hosted = b.host_op("Elu", [b.elementwise("sub", a, c)], (7, 5), version=17)
     term = b.elementwise(
@@ -108,13 +130,30 @@ def build(folder: Path, examples: int = 80) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, term, params, inputs in programs(examples):
         types = {n: t for n, t in leaves([term]).items() if n not in params}
+        limits, choose = target.limits, None
+        if name.startswith("streamed"):
+            limits, choose = replace(limits, compute_units=2), _streamed(int(name.split("_")[1]))
         program = compile_for_device(
-            [term], types, params, target.limits, "cuda", build=target.builder()
+            [term], types, params, limits, "cuda", choose=choose, build=target.builder()
         )
         program.save(folder / name)
         with np.errstate(all="ignore"):
             (answer,) = evaluate([term], {**inputs, **params})
         np.savez(folder / f"{name}.npz", answer=answer, **{f"in_{n}": a for n, a in inputs.items()})
+
+
+def _streamed(seed: int) -> Any:
+    """Chooses any mapping whose groups stay."""
+    from glenside.hw_targets.codegen.gpu.tensor.geometry import geometry_of
+    from glenside.hw_targets.codegen.stream_mapping import StreamProblem
+
+    def choose(space: Any, limits: Any) -> Any:
+        geometry = geometry_of(space, limits)
+        assert geometry is not None
+        found = StreamProblem(geometry, limits).solutions()
+        return found[int(np.random.default_rng(seed).integers(len(found)))]
+
+    return choose
 
 
 # --- run ------------------------------------------------------------------------------------------

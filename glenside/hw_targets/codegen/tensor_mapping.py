@@ -27,6 +27,10 @@ class TensorMapping:
     and a product of the previous step may be under way for each ``kept``. The ``split`` groups of a
     cluster share the steps and add up their sums. ``gathered``: all reduced loops are one.
 
+    With ``boxes`` the groups stay, and warps of their own bring operands: so many boxes of the
+    streamed operand are in local memory at a time, and for each warpgroup ``stages`` portions of
+    rows, a portion for each window offset. ``apart``: each window offset has a box of its own.
+
     With ``warps`` each warp multiplies alone: ``groups`` are warps (32 threads), and the ``split``
     parts of a product lie in memory until another kernel adds them up.
     """
@@ -39,6 +43,8 @@ class TensorMapping:
     split: int = 1
     kept: int = 0
     gathered: bool = False
+    boxes: int = 0
+    apart: bool = False
     warps: bool = False
     predicted: float = 0.0
     """Seconds, by the model."""
@@ -338,12 +344,16 @@ def tensor_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> li
         if len(_solved) > 256:
             _solved.clear()
         if limits.warpgroups:
-            problem = TensorProblem(geometry, limits, geometry.rows_fast)
+            from glenside.hw_targets.codegen.stream_mapping import StreamProblem
+
+            ranked = TensorProblem(geometry, limits, geometry.rows_fast).ranked()
+            ranked += StreamProblem(geometry, limits).ranked()
+            ranked.sort(key=lambda each: each.predicted)
         else:
             from glenside.hw_targets.codegen.warp_mapping import WarpProblem
 
-            problem = WarpProblem(geometry, limits, geometry.rows_fast)
-        held = limits, problem.ranked()
+            ranked = WarpProblem(geometry, limits, geometry.rows_fast).ranked()
+        held = limits, ranked
         _solved[key, limits.name] = held
     known = held[1]
     if count == 1:
@@ -351,8 +361,10 @@ def tensor_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> li
     seen: dict[Any, int] = {}
     chosen = []
     for m in known:
-        kinds = [("tile", m.tile, m.rows, m.groups), ("split", m.tile, m.split)]
-        kinds.append(("depth", m.rows, m.groups, m.split, m.chunk))
+        form = bool(m.boxes), m.apart
+        kinds: list[Any] = [("tile", form, m.tile, m.rows, m.groups)]
+        kinds.append(("split", form, m.tile, m.split))
+        kinds.append(("depth", form, m.rows, m.groups, m.split, m.chunk))
         if any(seen.get(kind, 0) >= 2 for kind in kinds):
             continue
         for kind in kinds:

@@ -12,6 +12,7 @@ import numpy as np
 
 from glenside.errors import TargetError
 from glenside.hw_targets.codegen.device.device import Code, Launch, Memory, Unsuitable
+from glenside.hw_targets.codegen.device.driver import MappedLaunch
 from glenside.hw_targets.codegen.launch import Entry
 
 Array = np.ndarray[Any, Any]
@@ -146,6 +147,9 @@ class CudaDevice:
 
     def _ready(self, launch: Launch) -> Callable[[], None]:
         kernel, entry = self._kernels[launch.kernel], launch.entry
+        if entry.maps:
+            pointers = [each.ptr for each in launch.arguments]
+            return MappedLaunch(kernel.kernel.ptr, entry, pointers, self.stream.ptr)
         values = tuple(np.uint64(each.ptr) for each in launch.arguments)
         grid, block = tuple(entry.grid), tuple(entry.block)
         return lambda: kernel(grid, block, values, shared_mem=entry.local_bytes)

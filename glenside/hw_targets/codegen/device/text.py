@@ -47,7 +47,7 @@ def distinct(kernels: Sequence[DeviceKernel]) -> tuple[list[DeviceKernel], list[
             key: Any = (tvm_ffi.structural_hash(bare), kernel.local_bytes)
         else:
             bare = re.sub(rf"\b{kernel.name}\b", "", kernel.source or "")
-            key = (bare, kernel.grid, kernel.block, kernel.local_bytes)
+            key = (bare, kernel.grid, kernel.block, kernel.local_bytes, kernel.maps)
         same = None
         for number in by_key.setdefault(key, []):
             other = found[number].function
@@ -72,7 +72,9 @@ def print_kernels(kernels: Sequence[DeviceKernel], limits: DeviceLimits, dialect
     found, numbers = distinct(kernels)
     program = emit(found, dialect, limits)
     entries = {
-        entry.name: Entry(list(kernel.grid), list(kernel.block), entry.dynamic_bytes)
+        entry.name: Entry(
+            list(kernel.grid), list(kernel.block), entry.dynamic_bytes, list(kernel.maps)
+        )
         for kernel, entry in zip(found, program.entries, strict=True)
     }
     return Text(

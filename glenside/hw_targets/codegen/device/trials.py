@@ -89,7 +89,7 @@ class Trials:
         return Trials(
             data["space"],
             code,
-            {key: Entry(**entry) for key, entry in data["entries"].items()},
+            {key: Entry.from_json(entry) for key, entry in data["entries"].items()},
             {int(key): (dtype, size) for key, (dtype, size) in data["buffers"].items()},
             data["result"],
             [
@@ -148,7 +148,7 @@ def make_trials(
     for kernel in kernels:
         entry = printed[kernel.name]
         result.entries[kernel.name] = Entry(
-            list(kernel.grid), list(kernel.block), entry.dynamic_bytes
+            list(kernel.grid), list(kernel.block), entry.dynamic_bytes, list(kernel.maps)
         )
     for trial in result.trials:
         for launch in trial.launches:

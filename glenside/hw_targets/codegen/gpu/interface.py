@@ -16,6 +16,7 @@ import numpy as np
 
 from glenside.errors import TargetError
 from glenside.hw_targets.codegen.kernels import Argument, KernelBuilder
+from glenside.hw_targets.codegen.launch import TensorMap
 from glenside.hw_targets.codegen.partition import Kernel, Partition
 from glenside.hw_targets.codegen.schedule import Machine
 
@@ -140,6 +141,8 @@ class DeviceKernel:
     local_bytes: int = 0
     cluster: int = 1
     """Groups that run together and read each other's local memory (CUDA only)."""
+    maps: tuple[TensorMap, ...] = ()
+    """What the entry point takes behind the pointers (CUDA only)."""
     writes: Any = None
     """The term whose value is complete after this launch, if any."""
     predicted: float | None = None

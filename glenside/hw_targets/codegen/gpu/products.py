@@ -30,6 +30,7 @@ from glenside.hw_targets.codegen.gpu.interface import Choose, DeviceKernel, Devi
 from glenside.hw_targets.codegen.gpu.space import Operand, ProductSpace, Role, product_space
 from glenside.hw_targets.codegen.gpu.tensor.kernel import TensorNest
 from glenside.hw_targets.codegen.gpu.tensor.printer import Unprintable
+from glenside.hw_targets.codegen.gpu.tensor.stream import StreamNest
 from glenside.hw_targets.codegen.gpu.tensor.warps import WarpNest
 from glenside.hw_targets.codegen.gpu.tiling import Tiling, packing
 from glenside.hw_targets.codegen.kernels import Argument, KernelBuilder
@@ -81,7 +82,11 @@ def product_kernels(
             return None
     if isinstance(mapping, TensorMapping):
         try:
-            kind = WarpNest if mapping.warps else TensorNest
+            kind: type[TensorNest] = TensorNest
+            if mapping.boxes:
+                kind = StreamNest
+            elif mapping.warps:
+                kind = WarpNest
             nest = kind(builder, step, limits, space, mapping)
             return nest.kernels(f"step_{number}")
         except Unprintable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -235,8 +235,7 @@ class TensorNest(ElementNest):
         packed, gathered = self.product.resident.constant, self.mapping.gathered
         direct = self.geometry.direct(gathered)
         rows_direct = not packed and self.geometry.direct(gathered, resident=True)
-        lines = [f"{key} = {value}," for key, value in self._constants().items()]
-        head = "    enum {\n" + _wrapped(lines, 6) + "    };\n"
+        head = enumerated(self._constants())
         self._index_names()
         parts = [self._start(), self._multiply(), self._tap(), self._column(), self._present()]
         parts.append(self._reduces())
@@ -841,6 +840,12 @@ def _independent(tiling: TensorTiling, sizes: Sequence[int]) -> bool:
         if alone != place:
             return False
     return True
+
+
+def enumerated(constants: Mapping[str, int]) -> str:
+    """The constants of a description."""
+    lines = [f"{key} = {value}," for key, value in constants.items()]
+    return "    enum {\n" + _wrapped(lines, 6) + "    };\n"
 
 
 def indented(lines: Iterable[str]) -> str:

@@ -12,6 +12,12 @@ from glenside.hw_targets.codegen.gpu.tensor.geometry import Box, Geometry
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping
 
 
+WARPGROUP = 128
+"""Threads that issue a product together."""
+FRAGMENT = 64
+"""Rows of one product."""
+
+
 @dataclass(frozen=True)
 class TensorTiling:
     """Sizes of tiles, of shared memory (bytes) and of the launch."""
@@ -19,9 +25,9 @@ class TensorTiling:
     geometry: Geometry
     mapping: TensorMapping
 
-    members: ClassVar[int] = 128
-    """Threads that issue a product together: a warpgroup."""
-    fragment: ClassVar[int] = 64
+    members: ClassVar[int] = WARPGROUP
+    """Threads that issue a product together."""
+    fragment: ClassVar[int] = FRAGMENT
     """Rows of one product."""
 
     def check(self) -> None:
