@@ -1,8 +1,9 @@
-"""CUDA programs tested in two halves, for a GPU's machine has no compiler of ours.
+"""Programs for a GPU tested in two halves, for its machine has no compiler of ours.
 
 ``python -m tests.hw_targets.gpu_pack build DIR`` compiles random terms and convolutions that nobody
-listed, and saves each with inputs and the interpreter's answers; the same with ``run DIR`` runs
-them where CuPy is, on poisoned memory, with NumPy arrays and with tensors, and exits with code 1
+listed, and saves each with inputs and the interpreter's answers (a number of random terms and a
+target, as ``80 opencl:nvidia-h200``, may follow); the same with ``run DIR`` runs them where the
+GPU is, on poisoned memory, with NumPy arrays and, on CUDA, with tensors, and exits with code 1
 where an element differs.
 """
 
@@ -120,22 +121,28 @@ def _random_terms(count: int) -> list[Any]:
     return found
 
 
-def build(folder: Path, examples: int = 80) -> None:
+def build(folder: Path, examples: str = "80", target_name: str = "cuda:sm_90") -> None:
+    from glenside.errors import TargetError
     from glenside.hw_targets import find_target
     from glenside.hw_targets.codegen.device.compile import compile_for_device
     from glenside.language import evaluate
     from tests.hw_targets.codegen_help import leaves
 
-    target: Any = find_target("cuda:sm_90")
+    target: Any = find_target(target_name)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, term, params, inputs in programs(examples):
+    for name, term, params, inputs in programs(int(examples)):
         types = {n: t for n, t in leaves([term]).items() if n not in params}
         limits, choose = target.limits, None
         if name.startswith("streamed"):
             limits, choose = replace(limits, compute_units=2), _streamed(int(name.split("_")[1]))
-        program = compile_for_device(
-            [term], types, params, limits, "cuda", choose=choose, build=target.builder()
-        )
+        try:
+            program = compile_for_device(
+                [term], types, params, limits, target.dialect, choose=choose, build=target.builder()
+            )
+        except TargetError as problem:
+            if "has no float16" not in str(problem):
+                raise
+            continue  # Not a program for this device.
         program.save(folder / name)
         with np.errstate(all="ignore"):
             (answer,) = evaluate([term], {**inputs, **params})
@@ -190,6 +197,8 @@ def _differs(program: Any, inputs: dict[str, np.ndarray], answer: np.ndarray) ->
         problem = compare(got, answer)
         if problem:
             return problem
+    if not program.takes_tensors:
+        return None
     import cupy
 
     # All inputs on the device, then each of them alone: which buffers lie elsewhere matters.
@@ -222,4 +231,4 @@ def compare(got: np.ndarray, right: np.ndarray) -> str | None:
 
 if __name__ == "__main__":
     verb, folder, *rest = sys.argv[1:]
-    sys.exit(build(Path(folder), *map(int, rest)) if verb == "build" else run(Path(folder), *rest))
+    sys.exit(build(Path(folder), *rest) if verb == "build" else run(Path(folder), *rest))

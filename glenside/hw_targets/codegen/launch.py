@@ -101,6 +101,9 @@ class Entry:
     grid: list[int]
     block: list[int]
     local_bytes: int = 0
+    overlapped: bool = False
+    """Whether it waits itself for all kernels before it, so that it may be launched while they run
+    (CUDA only)."""
     maps: list[TensorMap] = field(default_factory=list)
 
     @staticmethod

@@ -87,6 +87,13 @@ class DeviceLimits:
     """Whether products of float32 may be rounded to 10 bits of mantissa, for the matrix units."""
 
     @property
+    def copies_in_background(self) -> bool:
+        """Whether threads go on while what they fetch for local memory is under way (CUDA's
+        asynchronous copies, from compute capability 8.0 on)."""
+        number = self.architecture.removeprefix("sm_").rstrip("a")
+        return number.isdigit() and int(number) >= 80
+
+    @property
     def has_matrix_units(self) -> bool:
         """Whether there are matrix units that kernels are made for: from sm_80 on."""
         return bool(self.tensor_peak) and self.generation >= 80
@@ -172,11 +179,12 @@ def make_kernels(
     :param choose: names the mapping of products; by default the predicted best.
     :raises TargetError: the device lacks a dtype, or a limit does not admit any kernel.
     """
-    from glenside.hw_targets.codegen.gpu import fallback, products
+    from glenside.hw_targets.codegen.gpu import fallback, products, rows
 
     made = products.product_kernels(builder, step, number, limits, dialect, choose)
     if made is None:
-        made = [fallback.element_kernel(builder, step, number, limits)]
+        shared = rows.shared_kernel(builder, step, number, limits)
+        made = [shared or fallback.element_kernel(builder, step, number, limits)]
     for kernel in made:
         limits.check(kernel)
     return made

@@ -20,6 +20,7 @@ from glenside.hw_targets.codegen.gpu.tensor.printer import Unprintable, linear, 
 from glenside.hw_targets.codegen.gpu.tensor.tiling import TensorTiling
 from glenside.hw_targets.codegen.kernels import Argument, KernelBuilder
 from glenside.hw_targets.codegen.partition import Kernel
+from glenside.hw_targets.codegen.storage import Origin, repeated
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping
 
 Array = np.ndarray[Any, Any]
@@ -402,8 +403,10 @@ class TensorNest(ElementNest):
                self.product.key())  # fmt: skip
         known = self.builder._packed.get(key)
         if known is None:
-            packed = pack(array, self.geometry, self.tiling)
-            known = self.builder.constant(packed, self.dtype)
+            way = functools.partial(pack, geometry=self.geometry, tiling=self.tiling)
+            rounded = self.dtype == "float32"
+            origin = Origin(self.product.resident.base, repeated(array), way, rounded)
+            known = self.builder.constant(way(array), self.dtype, origin)
             self.builder._packed[key] = known
         return known
 

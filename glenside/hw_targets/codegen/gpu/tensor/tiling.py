@@ -11,7 +11,6 @@ from glenside.errors import TargetError
 from glenside.hw_targets.codegen.gpu.tensor.geometry import Box, Geometry
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping
 
-
 WARPGROUP = 128
 """Threads that issue a product together."""
 FRAGMENT = 64
