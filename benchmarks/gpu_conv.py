@@ -26,6 +26,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
@@ -69,6 +70,9 @@ def build(options: Any) -> None:
             for dtype in options.dtypes:
                 name = label(layer, batch, dtype)
                 target = find_target(options.target + (":tf32" if dtype == "tf32" else ""))
+                if options.warps:  # As devices without warpgroups multiply.
+                    name_of = f"{target.limits.name}:warps"
+                    target._limits = replace(target.limits, name=name_of, warpgroups=False)
                 choose = chooser(target.limits)
                 _, filters = arrays(layer, batch, 0, dtype)
                 halves = dtype in ("float16", "tf32")
@@ -519,6 +523,7 @@ def main() -> None:
     first.add_argument("--candidates", type=int, default=16, help="mappings to measure")
     first.add_argument("--target", default=CUDA)
     first.add_argument("--no-peers", dest="peers", action="store_false", help="ours alone")
+    first.add_argument("--warps", action="store_true", help="matrix units as before Hopper")
     first.add_argument("--pack", action="store_true", help="into one compressed file")
     second = verbs.add_parser("measure")
     second.add_argument("folder", type=Path)

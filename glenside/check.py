@@ -20,11 +20,12 @@ from glenside.language import (
     trace,
     units,
 )
+from glenside.language.shape import HALVES
 from glenside.program import Program
 
 Array = np.ndarray[Any, Any]
 
-TOLERANCE = {"float16": 2e-2, "float32": 1e-3, "float64": 1e-9}
+TOLERANCE = {"bfloat16": 1e-1, "float16": 2e-2, "float32": 1e-3, "float64": 1e-9}
 """Largest error by dtype, relative to the largest magnitude in the tensor; other dtypes: none.
 Sums of thousands of float32 products in another order differ by some 1e-5."""
 
@@ -63,12 +64,14 @@ def check(
     if rounds and not all(map(agrees, results, expected)):
         return _check_units(program, model, env, expected, restated)
     worst = 0.0
-    halves = any(term.dtype == "float16" for term in topological_order(model.roots))
+    # Whatever the outputs' own dtypes are, they come from the coarsest there is.
+    dtypes = {term.dtype for term in topological_order(model.roots)}
+    coarsest = max((TOLERANCE[dtype] for dtype in HALVES if dtype in dtypes), default=0.0)
     for name, right, got in zip(model.outputs, expected, results, strict=True):
         error = relative_error(got, right)
         allowed = TOLERANCE.get(right.dtype.name, 0.0)
-        if halves and allowed:  # Whatever the output's own dtype is.
-            allowed = TOLERANCE["float16"]
+        if allowed:
+            allowed = max(allowed, coarsest)
         if not error <= allowed:  # An error of NaN is one, too.
             raise CheckFailed(
                 f"output {name!r} of {model.name} differs from NumPy by {error:.2e} (relative, "

@@ -19,7 +19,7 @@ from glenside.language.builders import (
     transpose,
     where,
 )
-from glenside.language.shape import DTYPES, FLOATS
+from glenside.language.shape import DTYPES, FLOATS, is_float
 from tests.hw_targets.codegen_help import TOLERANCE, compare, leaves
 
 FUNCTION_NAMES = list(FUNCTIONS)
@@ -76,7 +76,7 @@ def test_function(name):
     program = compile_terms(outputs, leaves(outputs), {}, threads=2)
     for got, wanted, term in zip(program.run(inputs), expected, outputs, strict=True):
         source = term.children[0].dtype
-        compare(got, wanted, TOLERANCE.get(source) if wanted.dtype.kind == "f" else None)
+        compare(got, wanted, TOLERANCE.get(source) if is_float(wanted.dtype) else None)
 
 
 def _renamed(term: Term, dtype: str) -> Term:

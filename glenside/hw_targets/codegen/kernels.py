@@ -546,7 +546,7 @@ class Nest:
         (child,) = anchor.children
         greater = anchor["function"] == "argmax"
         length = child.item[0]
-        dtype = "uint8" if child.dtype == "bool" else child.dtype
+        dtype = "uint8" if child.dtype == "bool" else scalars.value_dtype(child.dtype)
 
         def load(index: Index, k: Any) -> Expr:
             value = self.lowering.scoped(lambda: self.lowering.access(child).load([*index, k]))

@@ -422,6 +422,9 @@ class MappingProblem:
         chunks = {2**i for i in range(8) if 2**i <= size}
         if size <= 32:
             chunks.add(size)
+        if not any(c >= _LEAST_STEPS and -(-size // c) * c <= _WASTE * size for c in chunks):
+            # No power of two is long enough and wastes little: of 48 steps, say.
+            chunks |= {c for c in (_LEAST_STEPS, 2 * _LEAST_STEPS, size) if c <= min(size, 64)}
         splits = {2**i for i in range(7) if 2**i <= size} if main else {1}
         made = []
         for chunk in sorted(chunks):
@@ -536,7 +539,8 @@ class MappingProblem:
         for size, most in zip(grid, limits.grid_size, strict=True):
             builder.at_most("grid", size, most)
         results = space.size("batch", "m", "n")
-        builder.at_most("partial sums", split * (results * self.inner), 1 << 26)
+        scratch = split * (results * self.inner)
+        builder.at_most_if_above("partial sums", scratch, 1 << 26, split, 1)
         # A split is there to occupy the device, not beyond.
         blocks = builder.product([grid[0], grid[1]], 1 << 31)
         whole = builder.product([blocks, split], 1 << 31)

@@ -8,6 +8,10 @@ streamed operand's part is a box of its base: what windows share is brought once
 tested once a position rather than at every multiplication. Threads keep a block of sums and, along
 one loop, the run of elements that neighbouring windows share in registers.
 
+With room for several stages in local memory, the next ones are brought while one is multiplied: in
+CUDA by copies in the background, of which those of constants begin before the kernel has waited for
+the kernels before it.
+
 Where loops do not divide, groups at the edge compute on zeros and their stores are masked. Where a
 reduction is split over groups, each writes its sums to scratch memory and
 :mod:`~glenside.hw_targets.codegen.gpu.partial` adds them up.
@@ -32,6 +36,7 @@ from glenside.hw_targets.codegen.gpu.space import Operand, ProductSpace, Role, p
 from glenside.hw_targets.codegen.gpu.tensor.kernel import TensorNest
 from glenside.hw_targets.codegen.gpu.tensor.printer import Unprintable
 from glenside.hw_targets.codegen.gpu.tensor.stream import StreamNest
+from glenside.hw_targets.codegen.gpu.tensor.warps import WarpNest
 from glenside.hw_targets.codegen.gpu.tiling import Tiling, packing
 from glenside.hw_targets.codegen.kernels import Argument, KernelBuilder
 from glenside.hw_targets.codegen.loops import (
@@ -90,9 +95,13 @@ def product_kernels(
         return [made.device_kernel(f"step_{number}")]
     if isinstance(mapping, TensorMapping):
         try:
-            kind = StreamNest if mapping.boxes else TensorNest
+            kind: type[TensorNest] = TensorNest
+            if mapping.boxes:
+                kind = StreamNest
+            elif mapping.warps:
+                kind = WarpNest
             on_units = kind(builder, step, limits, space, mapping)
-            return [on_units.device_kernel(f"step_{number}")]
+            return on_units.kernels(f"step_{number}")
         except Unprintable:
             pass
         try:
@@ -437,7 +446,7 @@ class ProductNest(ElementNest):
 
     def _raw(self, value: Expr, operand: Operand) -> Expr:
         """A value as local memory holds it."""
-        return scalars.convert(value, operand.dtype, self._stored(operand))
+        return scalars.stored(value, operand.dtype)
 
     # --- the streamed operand's box -----------------------------------------------------------
 
@@ -882,8 +891,8 @@ class ProductNest(ElementNest):
         resident_own = [*self.product.of("batch"), *self.m]
 
         def value(buffer: Any, at: Any, operand: Operand) -> Expr:
-            dtype = self._stored(operand)
-            result = scalars.convert(get(buffer, at), dtype, self.anchor.dtype)
+            held = scalars.loaded(get(buffer, at), operand.dtype)
+            result = scalars.convert(held, operand.dtype, self.anchor.dtype)
             return scalars.convert(result, self.anchor.dtype, self.inner)
 
         def one(index: Index) -> Stmt:
