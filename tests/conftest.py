@@ -1,5 +1,6 @@
 """Settings that every test shares."""
 
+import pytest
 from hypothesis import settings
 
 # The same examples on every run and machine: a red suite is red for everybody. For a wider search,
@@ -7,3 +8,19 @@ from hypothesis import settings
 settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("search", deadline=None, print_blob=True, max_examples=1000)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture
+def forget_declarations():
+    """What a test declares is known in that test only."""
+    from glenside.hw_targets import offload, target
+    from glenside.language import units
+    from glenside.rewrites.declared import DECLARED
+
+    registries = [units._UNITS, DECLARED, target._KINDS, offload._OF_UNIT]
+    before = [dict(each) for each in registries]
+    members = {name: dict(each) for name, each in offload._TARGETS.items()}
+    yield
+    for registry, known in zip((*registries, offload._TARGETS), (*before, members), strict=True):
+        registry.clear()
+        registry.update(known)
