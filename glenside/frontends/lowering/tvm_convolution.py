@@ -1,4 +1,4 @@
-"""Convolutions in one to three dimensions, as both of TVM's languages, Relay and Relax, call them."""
+"""Convolutions in one to three dimensions, as TVM's two languages, Relay and Relax, call them."""
 
 from __future__ import annotations
 
