@@ -1,7 +1,12 @@
 """Settings that every test shares."""
 
+import os
+
 import pytest
 from hypothesis import settings
+
+# Test processes share the cores: threads of NumPy in each would only wait for one another.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # The same examples on every run and machine: a red suite is red for everybody. For a wider search,
 # run `make test ARGS=--hypothesis-profile=search`.
