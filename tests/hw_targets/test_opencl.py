@@ -26,6 +26,7 @@ from glenside.language.builders import (
     elementwise,
     tensor,
 )
+from tests.effort import tries
 from tests.hw_targets.codegen_help import convolution, leaves, weights
 from tests.hw_targets.device_help import check, compare, compiled, run
 from tests.hw_targets.programs import (
@@ -110,7 +111,7 @@ def test_trace_gives_values_by_the_callers_terms(net):
         compare(got, wanted)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(16), deadline=None, suppress_health_check=list(HealthCheck))
 @given(terms(operators=[name for name in OPERATORS if name != "host_op"], most=7))
 def test_random_programs(term):
     values = environment([term])
