@@ -146,7 +146,7 @@ def test_other_means_stay(term: Term) -> None:
 
 @pytest.mark.parametrize("rule", [*POOLING, *MEANS], ids=lambda rule: rule.name)
 def test_every_rule_is_sound_and_fires_on_what_it_looks_for(rule: Rule) -> None:
-    check_fires(rule, examples=tries(15))
+    check_fires(rule, examples=tries(30))
 
 
 @FEW

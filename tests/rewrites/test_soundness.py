@@ -105,8 +105,8 @@ def idle() -> Iterator[RewriteOrRule]:
 
 
 def test_rules_that_never_fire_are_found_out() -> None:
-    with pytest.raises(NeverFired, match="never fired in 20 programs each: mutant-idle"):
-        check_fires(idle(), examples=tries(12))
+    with pytest.raises(NeverFired, match="never fired in 12 programs each: mutant-idle"):
+        check_fires(idle(), examples=12)
 
 
 def test_a_rule_that_no_program_can_meet_has_never_fired() -> None:
