@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -75,6 +75,7 @@ def check(
         # Half precision anywhere tells in floats of any dtype.
         return TOLERANCE["float16"] if halves and tolerance else tolerance
 
+    results = [] if numerics else program.run(inputs)
     traced: dict[Term, Array] = {}
     size = sum(term.type.nbytes for term in order if term.op in COMPUTING)
     if not (numerics or rounds) and size <= MOST_TRACED:
@@ -93,7 +94,21 @@ def check(
     missing = [root for root in model.roots if root not in known]  # Products that nobody builds.
     known |= dict(zip(missing, evaluate(missing, env), strict=True))
     expected = [known[root] for root in model.roots]
-    worst = _check_outputs(program, model, env, inputs, expected, numerics, restated, tolerated)
+    if numerics:
+        worst = _check_units(program, model, env, expected)
+    elif rounds and not all(map(agrees, results, expected)):
+        worst = _check_units(program, model, env, expected, restated)
+    else:
+        worst = 0.0
+        for name, right, got in zip(model.outputs, expected, results, strict=True):
+            error = relative_error(got, right)
+            if not error <= tolerated(right):  # An error of NaN is one, too.
+                raise CheckFailed(
+                    f"output {name!r} of {model.name} differs from NumPy by {error:.2e} (relative, "
+                    f"{tolerated(right):.0e} is allowed): "
+                    + _first_difference(program, model, env, inputs, expected)
+                )
+            worst = max(worst, error)
     wrong = unexplained(suspects, env)
     if wrong:
         # The first that the user has a name for, since that can be found.
@@ -105,37 +120,6 @@ def check(
             f"{what} of {model.name} differs from NumPy by {suspect.error:.2e} (relative), which "
             f"the outputs on random inputs do not show: {why}"
         )
-    return worst
-
-
-def _check_outputs(
-    program: Program,
-    model: Model,
-    env: Mapping[str, Array],
-    inputs: Mapping[str, Array],
-    expected: list[Array],
-    numerics: bool,
-    restated: bool,
-    tolerated: Callable[[Array], float],
-) -> float:
-    """The largest relative error of the outputs; raises :class:`CheckFailed`."""
-    if numerics:
-        return _check_units(program, model, env, expected)
-    results = program.run(inputs)
-    rounds = restated or program.report.quantization is not None
-    if rounds and not all(map(agrees, results, expected)):
-        return _check_units(program, model, env, expected, restated)
-    worst = 0.0
-    for name, right, got in zip(model.outputs, expected, results, strict=True):
-        error = relative_error(got, right)
-        allowed = tolerated(right)
-        if not error <= allowed:  # An error of NaN is one, too.
-            raise CheckFailed(
-                f"output {name!r} of {model.name} differs from NumPy by {error:.2e} (relative, "
-                f"{allowed:.0e} is allowed): "
-                + _first_difference(program, model, env, inputs, expected)
-            )
-        worst = max(worst, error)
     return worst
 
 
