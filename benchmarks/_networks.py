@@ -7,27 +7,87 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _weights import draw, is_drawn
 from optimize import light_models
 
 from glenside.frontends import load_model
 from glenside.language import AccessType, Model, Term, builders, map_terms, rebuild
 
-LEVELS = 8
-"""Values that a random weight can have: files of weights shrink to 3 bits a weight."""
+MOBILENET = (
+    (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2),
+    (6, 320, 1, 1),
+)  # fmt: skip
+"""MobileNet v2's blocks: expansion, channels, repetitions, first stride."""
 
 
 def network(name: str, batch: int = 1) -> Model:
-    """A light model by its name (``squeezenet``) or a file; weights are drawn anew."""
+    """A light model by its name (``squeezenet``), ``mobilenet_v2`` or a file; weights are drawn
+    anew."""
     paths = {path.stem.removeprefix("light_"): path for path in light_models()}
     if name in paths:
         import onnx
 
         model = load_model(_batched(onnx.load(paths[name]), batch))
+    elif name == "mobilenet_v2":
+        model = load_model(_mobilenet(batch))
     else:
         if batch != 1:
-            raise SystemExit(f"{name}: only the light models are made in other batches than 1")
+            raise SystemExit(f"{name}: files are not made in other batches than 1")
         model = load_model(name)
-    return replace(_logits(model), params=_random_weights(model), name=Path(name).stem)
+    types = {n: (a.shape, a.dtype.name) for n, a in model.params.items()}
+    kept = {n: a for n, a in model.params.items() if not is_drawn(*types[n])}
+    named = Path(name).name.replace(".", "_")
+    return replace(_logits(model), params=draw(types, kept), name=named)
+
+
+def _mobilenet(batch: int) -> Any:
+    """MobileNet v2 at 224 x 224 with 1,000 classes (Sandler et al. 2018, table 2), as ONNX."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    nodes: list[Any] = []
+    constants: list[Any] = []
+
+    def constant(name: str, *shape: int) -> str:
+        array = np.broadcast_to(np.float32(1), shape)
+        constants.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        return name
+
+    for bound, value in (("low", 0), ("high", 6)):
+        constants.append(numpy_helper.from_array(np.array(value, np.float32), bound))
+
+    def layer(x: str, c: int, k: int, size: int, stride: int, groups: int, relu: bool) -> str:
+        n = str(len(nodes))
+        weights = constant(f"w{n}", k, c // groups, size, size)
+        pad = [size // 2] * 4
+        nodes.append(helper.make_node("Conv", [x, weights], [f"c{n}"], group=groups, pads=pad,
+                                      kernel_shape=[size] * 2, strides=[stride] * 2))  # fmt: skip
+        moments = [constant(f"{part}{n}", k) for part in ("scale", "shift", "mean", "variance")]
+        nodes.append(helper.make_node("BatchNormalization", [f"c{n}", *moments], [f"b{n}"]))
+        if relu:
+            nodes.append(helper.make_node("Clip", [f"b{n}", "low", "high"], [f"r{n}"]))
+        return f"r{n}" if relu else f"b{n}"
+
+    x, c = layer("x", 3, 32, 3, 2, 1, True), 32
+    for expand, k, repeats, first in MOBILENET:
+        for number in range(repeats):
+            stride = first if number == 0 else 1
+            wide = c * expand
+            y = layer(x, c, wide, 1, 1, 1, True) if expand > 1 else x
+            y = layer(y, wide, wide, 3, stride, wide, True)
+            y = layer(y, wide, k, 1, 1, 1, False)
+            if stride == 1 and c == k:
+                nodes.append(helper.make_node("Add", [x, y], [f"s{len(nodes)}"]))
+                y = nodes[-1].output[0]
+            x, c = y, k
+    x = layer(x, c, 1280, 1, 1, 1, True)
+    nodes.append(helper.make_node("GlobalAveragePool", [x], ["pooled"]))
+    nodes.append(helper.make_node("Flatten", ["pooled"], ["flat"]))
+    dense = [constant("dense", 1000, 1280), constant("bias", 1000)]
+    nodes.append(helper.make_node("Gemm", ["flat", *dense], ["y"], transB=1))
+    image = helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 3, 224, 224])
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, 1000])
+    graph = helper.make_graph(nodes, "mobilenet_v2", [image], [result], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
 
 
 def _logits(model: Model) -> Model:
@@ -67,25 +127,6 @@ def _batched(proto: Any, batch: int) -> Any:
     for output in proto.graph.output:
         output.type.tensor_type.ClearField("shape")
     return proto
-
-
-def _random_weights(model: Model, seed: int = 3) -> dict[str, np.ndarray]:
-    """Weights of a few values each, scaled by their fan-in so that activations keep their size.
-
-    Vectors (biases, batch normalisation) are positive, as variances have to be.
-    """
-    rng = np.random.default_rng(seed)
-    steps = np.linspace(-1.5, 1.5, LEVELS, dtype=np.float32)
-    params = {}
-    for name, array in model.params.items():
-        if array.dtype != np.float32 or array.size < 2:
-            params[name] = array
-        elif array.ndim > 1:
-            scale = np.float32(np.sqrt(1 / np.prod(array.shape[1:])))
-            params[name] = (steps * scale)[rng.integers(0, LEVELS, array.shape)]
-        else:
-            params[name] = (1 + steps / 4)[rng.integers(0, LEVELS, array.shape)]
-    return params
 
 
 def retyped(model: Model, dtype: str) -> Model:

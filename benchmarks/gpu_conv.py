@@ -8,29 +8,36 @@ In halves, since compiling needs TVM and measuring needs the GPU::
 
 ``predicted`` is the mapping that the model likes best, ``tuned`` the one in the tuning files, both
 as whole programs held against float64; ``best`` is the fastest of the candidates, timed on random
-data. Every time is that of CUDA graphs (in OpenCL: of a full queue, by the host's clock) over
-several inputs at addresses of their own, a median; cuDNN runs in benchmark mode, in the better of
-NCHW and NHWC. The ceiling is the larger of the
+data. Every time is that of CUDA graphs over several inputs at addresses of their own, a median;
+cuDNN runs in benchmark mode, in the better of NCHW and NHWC. The ceiling is the larger of the
 arithmetic's and the memory's time at the profile's rates. Extra memory is what a program holds
 beside operands and result.
+
+With ``--target opencl:nvidia-h200`` our own CUDA is measured too, with the mappings tuned for it
+and with the ones that OpenCL takes. OpenCL has no graphs: its times are those of kernels waiting in
+a queue, so that the device goes from one to the next by itself, as in a graph; ``host`` is the time
+per run of a queue that the host fills meanwhile.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
 import numpy as np
 from _conv_layers import LAYERS, Layer, channels_last, direct, dlight, im2col
+from _packs import pack, restore_program, save_program, told_of, unpacked
 from _table import show
-from gpu_models import pack, unpacked
+from _torch import LAYOUTS, exact, graph_microseconds, memory_format
 
 SEEDS = (11, 12, 13)
 INSIDE = 21
 """Runs in one graph, a multiple of the input sets."""
+CUDA = "cuda:sm_90"
 
 
 def arrays(layer: Layer, batch: int, seed: int, dtype: str) -> tuple[np.ndarray, np.ndarray]:
@@ -62,17 +69,22 @@ def build(options: Any) -> None:
                 target = find_target(options.target + (":tf32" if dtype == "tf32" else ""))
                 choose = chooser(target.limits)
                 _, filters = arrays(layer, batch, 0, dtype)
-                if dtype in ("float16", "tf32") and layer.groups == 1 and target.dialect == "cuda":
+                halves = dtype in ("float16", "tf32")
+                last = halves and layer.groups == 1 and target.dialect == "cuda"
+                if last:
                     # As matrix units are fed: channels innermost, which cuDNN may have as well.
                     filters = np.ascontiguousarray(filters.transpose(0, 2, 3, 1))
                     term = channels_last(layer, batch, str(filters.dtype))
                 else:
                     term = direct(layer, batch, dtype)
                 space = _candidates(target, term, filters, options, name)
-                _program(target, [term], {"w": filters}, options.folder / f"{name}-predicted")
+                folder = options.folder / f"{name}-predicted"
+                _program(target, [term], {"w": filters}, folder, last=last)
                 if choose(space, target.limits) is not None:
                     folder = options.folder / f"{name}-tuned"
-                    _program(target, [term], {"w": filters}, folder, choose)
+                    _program(target, [term], {"w": filters}, folder, choose, last)
+                if options.peers and target.dialect == "opencl":
+                    _in_cuda(target, term, {"w": filters}, options.folder / name, choose)
                 peers = options.peers and target.dialect == "cuda"
                 if dtype == "float32" and layer.groups == 1 and peers:
                     matrix, product = im2col(layer, batch, dtype)
@@ -86,7 +98,9 @@ def build(options: Any) -> None:
         pack(options.folder)
 
 
-def _program(target: Any, outputs: Any, params: Any, folder: Path, choose: Any = None) -> None:
+def _program(
+    target: Any, outputs: Any, params: Any, folder: Path, choose: Any = None, last: bool = False
+) -> None:
     from glenside.hw_targets.codegen.device.compile import compile_for_device
     from glenside.language import topological_order
 
@@ -95,7 +109,7 @@ def _program(target: Any, outputs: Any, params: Any, folder: Path, choose: Any =
         for t in topological_order(outputs)
         if t.op == "tensor" and t["name"] not in params
     }
-    compile_for_device(
+    made = compile_for_device(
         outputs,
         types,
         params,
@@ -103,15 +117,32 @@ def _program(target: Any, outputs: Any, params: Any, folder: Path, choose: Any =
         target.dialect,
         choose=choose or (lambda space, limits: None),
         build=target.builder(),
-    ).save(folder)
+    )
+    save_program(made, folder, filters=params["w"].shape if params else None, last=last)
+
+
+def _in_cuda(target: Any, term: Any, params: Any, path: Path, choose: Any) -> None:
+    """The layer in CUDA, as tuned for it and by the mapping that OpenCL takes."""
+    from glenside.hw_targets import find_target
+    from glenside.hw_targets.codegen.mapping import best_mapping
+    from glenside.hw_targets.codegen.tuning import chooser
+
+    cuda: Any = find_target(CUDA)
+
+    def same(space: Any, limits: Any) -> Any:
+        return choose(space, target.limits) or best_mapping(space, target.limits)
+
+    _program(cuda, [term], params, path.with_name(f"{path.name}-cuda"), chooser(cuda.limits))
+    _program(cuda, [term], params, path.with_name(f"{path.name}-cuda-same"), same)
 
 
 def _candidates(target: Any, term: Any, filters: Any, options: Any, name: str) -> Any:
     """Saves the mappings to be measured; returns the product's space."""
+    from glenside.hw_targets.codegen import tuning
     from glenside.hw_targets.codegen.device.trials import make_trials
     from glenside.hw_targets.codegen.gpu.interface import make_builder
     from glenside.hw_targets.codegen.gpu.products import space_of
-    from glenside.hw_targets.codegen.mapping import best_mappings
+    from glenside.hw_targets.codegen.mapping import GpuMapping, best_mappings
     from glenside.hw_targets.codegen.partition import Kernel, partition
     from glenside.language import topological_order
 
@@ -125,6 +156,11 @@ def _candidates(target: Any, term: Any, filters: Any, options: Any, name: str) -
             continue
         if options.candidates:
             mappings = best_mappings(space, target.limits, options.candidates)
+            elsewhere = tuning.read(tuning.SHIPPED / "h200.json", CUDA).get(
+                tuning.key_of(space.key())
+            )
+            if target.dialect == "opencl" and elsewhere is not None:
+                mappings = [*mappings, GpuMapping.from_json(dict(elsewhere.mapping))]
             make_trials(
                 cut,
                 number,
@@ -170,7 +206,7 @@ def measure(options: Any) -> None:
     from glenside.hw_targets.codegen.device.executable import open_device
     from glenside.hw_targets.codegen.device.limits import cuda_limits, opencl_limits
 
-    folder = unpacked(options)
+    folder = unpacked(options.folder, options.unpack)
     opencl = any(folder.glob("*-predicted/*.cl"))
     device = open_device("opencl" if opencl else "cuda")
     limits = opencl_limits() if opencl else cuda_limits()
@@ -181,11 +217,15 @@ def measure(options: Any) -> None:
         layer_name, batch_text, dtype = name.split("-")
         layer, batch = layers[layer_name], int(batch_text[1:])
         row: dict[str, Any] = {"layer": name}
-        row |= _ours(folder, layer, batch, dtype, name, options.repeat)
+        kinds = ["predicted", "tuned"]
+        if opencl:
+            kinds += ["cuda", "cuda-same"]
+        row |= _ours(folder, layer, batch, dtype, name, kinds, options.repeat)
         if (folder / f"{name}-trials.json").is_file():
             found = _trials(folder, f"{name}-trials", device, options.repeat)
             row["best us"], best[name] = found["seconds"] * 1e6, found
-        row["cuDNN us"], row["layout"] = cudnn(layer, batch, dtype, options.repeat)
+        if options.cudnn:
+            row["cuDNN us"], row["layout"] = cudnn(layer, batch, dtype, options.repeat)
         for rule in ("Matmul", "Fallback"):
             if (folder / f"{name}-dlight-{rule}.json").is_file():
                 found = _trials(folder, f"{name}-dlight-{rule}", device, options.repeat)
@@ -200,8 +240,11 @@ def measure(options: Any) -> None:
         )
         ours = min(row[key] for key in ("predicted us", "tuned us", "best us") if key in row)
         row["of ceiling"] = floor * 1e6 / ours
-        row["cuDNN / predicted"] = row["cuDNN us"] / row["predicted us"]
-        row["cuDNN / best"] = row["cuDNN us"] / ours
+        if options.cudnn:
+            row["cuDNN / predicted"] = row["cuDNN us"] / row["predicted us"]
+            row["cuDNN / best"] = row["cuDNN us"] / ours
+        if "cuda us" in row:
+            row["CUDA / best"] = row["cuda us"] / ours
         rows.append(row)
         print(json.dumps(row), flush=True)
     keys = list(dict.fromkeys(key for row in rows for key in row))
@@ -219,11 +262,16 @@ def _means(dtype: str, rows: list[dict[str, Any]]) -> None:
         ("cuDNN / predicted", "cuDNN us", "predicted us"),
         ("cuDNN / tuned", "cuDNN us", "tuned us"),
         ("cuDNN / best candidate", "cuDNN us", "best us"),
+        ("our CUDA / predicted", "cuda us", "predicted us"),
+        ("our CUDA / tuned", "cuda us", "tuned us"),
+        ("our CUDA by the same mapping / tuned", "cuda-same us", "tuned us"),
+        ("our CUDA / best candidate", "cuda us", "best us"),
         ("dlight's better rule / predicted", "dlight us", "predicted us"),
         ("dlight's fallback / predicted", "dlight Fallback us", "predicted us"),
         ("im2col + GEMM / predicted, time", "im2col us", "predicted us"),
-        ("im2col + GEMM / predicted, extra memory", "im2col extra MB", "extra MB"),
-    ):
+        ("im2col + GEMM / predicted, extra memory where both have some", "im2col extra MB",
+         "extra MB"),
+    ):  # fmt: skip
         for row in rows:
             if "dlight Matmul us" in row:
                 row["dlight us"] = min(row["dlight Matmul us"], row["dlight Fallback us"])
@@ -233,18 +281,43 @@ def _means(dtype: str, rows: list[dict[str, Any]]) -> None:
             print(
                 f"  {what}: {geometric_mean(ratios):.2f}, least {least:.2f}, {len(ratios)} layers"
             )
+    both = [(row["im2col extra MB"], row["extra MB"]) for row in rows if "im2col extra MB" in row]
+    if both:
+        theirs, ours = (sum(each) for each in zip(*both, strict=True))
+        none = sum(not extra for _, extra in both)
+        print(
+            f"  extra memory of {len(both)} layers: im2col + GEMM {theirs:.0f} MB, predicted "
+            f"{ours:.0f} MB, none at all in {none} of them"
+        )
+
+
+def _load(folder: Path, filters: np.ndarray) -> Any:
+    """A saved program with its filters, which lie as it was given them."""
+    from glenside.hw_targets.codegen.launch import load
+
+    told = told_of(folder)
+    if told["last"]:
+        filters = filters.transpose(0, 2, 3, 1)
+    shape = told["filters"]
+    restore_program(folder, {} if shape is None else {"w": filters.reshape(shape)})
+    return load(folder)
 
 
 def _ours(
-    folder: Path, layer: Layer, batch: int, dtype: str, name: str, repeat: int
+    folder: Path,
+    layer: Layer,
+    batch: int,
+    dtype: str,
+    name: str,
+    kinds: Sequence[str],
+    repeat: int,
 ) -> dict[str, Any]:
-    from glenside.hw_targets.codegen.launch import load
-
     row: dict[str, Any] = {}
-    for kind in ("predicted", "tuned"):
+    filters = arrays(layer, batch, 0, dtype)[1]
+    for kind in kinds:
         if not (folder / f"{name}-{kind}").is_dir():
             continue
-        program: Any = load(folder / f"{name}-{kind}")
+        program = _load(folder / f"{name}-{kind}", filters)
         worst = 0.0
         for seed in SEEDS[:1]:
             images, filters = arrays(layer, batch, seed, dtype)
@@ -257,8 +330,12 @@ def _ours(
             worst = max(worst, error if np.isfinite(error) else np.inf)
         sets = [{"x": _laid_out(program, arrays(layer, batch, seed, dtype)[0])} for seed in SEEDS]
         row[f"{kind} us"] = median(program.run_seconds(sets, repeat, INSIDE)) * 1e6
+        if program.plan.device == "opencl":
+            times = program.run_seconds(sets, repeat, INSIDE, host=True)
+            row[f"{kind} host us"] = median(times) * 1e6
         row[f"{kind} error"] = worst
-        row["extra MB"] = _extra(program)
+        if kind in ("predicted", "tuned"):
+            row["extra MB" if kind == "predicted" else "tuned extra MB"] = _extra(program)
     return row
 
 
@@ -284,11 +361,9 @@ def _extra(program: Any) -> float:
 def _im2col(
     folder: Path, layer: Layer, batch: int, dtype: str, name: str, repeat: int
 ) -> dict[str, Any]:
-    from glenside.hw_targets.codegen.launch import load
-
-    first: Any = load(folder / f"{name}-matrix")
-    second: Any = load(folder / f"{name}-gemm")
     images, filters = arrays(layer, batch, SEEDS[0], dtype)
+    first = _load(folder / f"{name}-matrix", filters)
+    second = _load(folder / f"{name}-gemm", filters)
     (matrix,) = first.run({"x": images})
     (product,) = second.run({"m": matrix})
     right = reference(layer, images, filters)
@@ -337,11 +412,10 @@ def cudnn(layer: Layer, batch: int, dtype: str, repeat: int) -> tuple[float, str
     """Microseconds of cuDNN's convolution in the better layout."""
     import torch
 
-    torch.backends.cudnn.benchmark = True
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = dtype == "tf32"
+    exact(tf32=dtype == "tf32")
     found = []
-    forms = {"NCHW": torch.contiguous_format, "NHWC": torch.channels_last}
-    for layout, form in forms.items():
+    for layout in LAYOUTS:
+        form = memory_format(layout)
         sets = []
         for seed in SEEDS:
             pair = arrays(layer, batch, seed, dtype)
@@ -350,24 +424,7 @@ def cudnn(layer: Layer, batch: int, dtype: str, repeat: int) -> tuple[float, str
         def convolve(x: Any, w: Any) -> Any:
             return torch.nn.functional.conv2d(x, w, None, layer.stride, layer.pad, 1, layer.groups)
 
-        side = torch.cuda.Stream()
-        with torch.cuda.stream(side):
-            for x, w in sets:
-                convolve(x, w)
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for k in range(INSIDE):
-                convolve(*sets[k % len(sets)])
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        times = []
-        for _ in range(repeat + 2):
-            start.record()
-            graph.replay()
-            end.record()
-            torch.cuda.synchronize()
-            times.append(start.elapsed_time(end) * 1e3 / INSIDE)
-        found.append((median(times[2:]), layout))
+        found.append((graph_microseconds(convolve, sets, INSIDE, repeat), layout))
     return min(found)
 
 
@@ -404,13 +461,14 @@ def main() -> None:
     first.add_argument("--dtypes", nargs="*", default=["float32"])
     first.add_argument("--batches", nargs="*", type=int, default=[1])
     first.add_argument("--candidates", type=int, default=16, help="mappings to measure")
-    first.add_argument("--target", default="cuda:sm_90")
-    first.add_argument("--no-peers", dest="peers", action="store_false", help="no dlight, im2col")
+    first.add_argument("--target", default=CUDA)
+    first.add_argument("--no-peers", dest="peers", action="store_false", help="ours alone")
     first.add_argument("--pack", action="store_true", help="into one compressed file")
     second = verbs.add_parser("measure")
     second.add_argument("folder", type=Path)
     second.add_argument("--json", type=Path, help="where the figures go")
     second.add_argument("--repeat", type=int, default=7)
+    second.add_argument("--no-cudnn", dest="cudnn", action="store_false")
     second.add_argument("--unpack", default="/tmp/glenside-convolutions")
     third = verbs.add_parser("record")
     third.add_argument("results", type=Path)

@@ -6,7 +6,11 @@ machine, which needs CuPy and, for the peers, PyTorch with torchvision::
     python benchmarks/gpu_models.py build DIR --networks squeezenet resnet50 --dtypes float32
     python benchmarks/gpu_models.py measure DIR --json FILE
 
-Numbers are held against the NumPy interpreter in float64 on the same (rounded) weights and inputs;
+``trials`` builds mappings of the networks' products, for ``glenside tune --measure``.
+
+What is built has no weights in it: they are drawn from a seed on both machines and packed anew by
+the recipes that the compiler gives. Numbers are held against the NumPy interpreter in float64 on
+the same (rounded) weights and inputs, in larger batches those of the first and the last image;
 times are medians over replays of the graph, in turns over several inputs at addresses of their own.
 """
 
@@ -14,26 +18,32 @@ from __future__ import annotations
 
 import argparse
 import json
-import tarfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
 import numpy as np
+from _packs import (
+    compile_sources,
+    pack,
+    restore_program,
+    save_program,
+    sources_only,
+    told_of,
+    unpacked,
+)
 from _table import show
+from _torch import NETWORKS, network_microseconds
+from _weights import draw, is_drawn
 
-PACKED = "packed.tar.xz"
 SEEDS = (11, 12, 13)
-PEERS = {"squeezenet": "squeezenet1_0", "mobilenet_v2": "mobilenet_v2"}
-"""What torchvision calls a network, where the names differ."""
 
 
-def inputs_of(types: dict[str, Any], seed: int) -> dict[str, np.ndarray]:
-    """Random inputs, standard normal."""
+def images(shape: Any, dtype: str, seed: int) -> np.ndarray:
+    """Random images, standard normal; the first ones are the same whatever the batch."""
     rng = np.random.default_rng(seed)
-    return {n: rng.standard_normal(t.shape, np.float32).astype(t.dtype) for n, t in types.items()}
+    return rng.standard_normal(shape, np.float32).astype(dtype)
 
 
 # --- build ----------------------------------------------------------------------------------------
@@ -43,34 +53,89 @@ def build(options: Any) -> None:
     from _networks import network, retyped
 
     import glenside
-    from glenside.language import evaluate
 
     options.folder.mkdir(parents=True, exist_ok=True)
     for name in options.networks:
-        for batch in options.batches:
-            model = network(name, batch)
-            for dtype in options.dtypes:
-                typed = retyped(model, dtype)
-                label = f"{typed.name}-b{batch}-{dtype}-{options.target.partition(':')[0]}"
+        for dtype in options.dtypes:
+            answers = Answers(retyped(network(name), dtype))
+            for batch in options.batches:
+                model = retyped(network(name, batch), dtype)
+                label = f"{model.name}-b{batch}-{dtype}-{options.target.partition(':')[0]}"
                 start = time.perf_counter()
-                program = glenside.optimize(typed, options.target, check=False)
+                target = sources_only(options.target) if options.sources else options.target
+                program = glenside.optimize(model, target, check=False)
                 seconds = time.perf_counter() - start
-                program.save(options.folder / label)
-                double = retyped(_single(typed), "float64")
-                answers = {}
-                for seed in SEEDS[: options.references]:
-                    given = inputs_of(typed.inputs, seed)
-                    env = {n: a.astype("float64") for n, a in given.items()} | double.params
-                    answers[f"seed_{seed}"] = evaluate(double.roots, env)[0].astype("float32")
-                np.savez(options.folder / f"{label}.npz", **answers)
+                _save(program._executable, model, dtype, options.folder / label)
+                picked = sorted({0, batch - 1})
+                np.savez(
+                    options.folder / f"{label}.npz",
+                    **{f"image_{k}": answers.of(k) for k in picked},
+                )
                 print(f"{label}: {len(program.source):,} bytes of source, {seconds:.1f} s")
     if options.pack:
         pack(options.folder)
 
 
-def _single(model: Any) -> Any:
-    """Back from half precision: weights stay rounded."""
+def trials(options: Any) -> None:
+    from _networks import network, retyped
+
+    from glenside.tune import build as build_trials
+
+    for name in options.networks:
+        for dtype in options.dtypes:
+            for batch in options.batches:
+                model = retyped(network(name, batch), dtype)
+                built = build_trials(
+                    model,
+                    options.target,
+                    options.folder,
+                    candidates=options.candidates,
+                    most=options.most,
+                    compile=not options.sources,
+                )
+                for each in built:
+                    us = each.predicted * 1e6
+                    print(f"{name} b{batch}: {each.uses} x {each.space}: {us:.1f} us", flush=True)
+
+
+class Answers:
+    """A network's results in float64, image by image."""
+
+    def __init__(self, model: Any) -> None:
+        (given,) = model.inputs.values()
+        self.dtype = given.dtype
+        self.double = retyped_double(model)
+        self.known: dict[int, np.ndarray] = {}
+
+    def of(self, number: int) -> np.ndarray:
+        """The result for image ``number`` of the first seed."""
+        from glenside.language import evaluate
+
+        if number not in self.known:
+            ((name, given),) = self.double.inputs.items()
+            many = images((number + 1, *given.shape[1:]), self.dtype, SEEDS[0])
+            env = {name: many[number:].astype("float64")} | self.double.params
+            self.known[number] = evaluate(self.double.roots, env)[0].astype("float32")
+        return self.known[number]
+
+
+def _save(executable: Any, model: Any, dtype: str, folder: Path) -> None:
+    """The program, what weights it has, and the parameters that are none."""
+    types = {n: (list(a.shape), _drawn_dtype(a)) for n, a in model.params.items()}
+    save_program(executable, folder, types=types, dtype=dtype)
+    kept = {n: a for n, a in model.params.items() if not is_drawn(*types[n])}
+    np.savez(folder / "kept.npz", **kept)
+
+
+def _drawn_dtype(array: np.ndarray) -> str:
+    return "float32" if array.dtype == np.float16 else array.dtype.name
+
+
+def retyped_double(model: Any) -> Any:
+    """The same network in float64, with weights as the narrower dtype rounds them."""
     from dataclasses import replace
+
+    from _networks import retyped
 
     from glenside.language import AccessType, builders, map_terms, rebuild
 
@@ -87,85 +152,96 @@ def _single(model: Any) -> Any:
         n: a.astype("float32") if a.dtype == np.float16 else a for n, a in model.params.items()
     }
     outputs = {n: new[t] for n, t in model.outputs.items()}
-    return replace(model, inputs=inputs, outputs=outputs, params=params)
-
-
-def pack(folder: Path) -> None:
-    """One compressed file of all that was built, for machines that are far away."""
-    with tarfile.open(folder / PACKED, "w:xz", preset=1) as archive:
-        for path in sorted(folder.iterdir()):
-            if path.name != PACKED:
-                archive.add(path, path.name)
-                _remove(path)
-
-
-def unpacked(options: Any) -> Path:
-    """The folder with what was built, taken out of its compressed file where there is one."""
-    folder: Path = options.folder
-    if (folder / PACKED).is_file():
-        with tarfile.open(folder / PACKED) as archive:
-            folder = Path(options.unpack)
-            archive.extractall(folder, filter="data")
-    return folder
-
-
-def _remove(path: Path) -> None:
-    import shutil
-
-    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return retyped(replace(model, inputs=inputs, outputs=outputs, params=params), "float64")
 
 
 # --- measure --------------------------------------------------------------------------------------
 
 
 def measure(options: Any) -> None:
-    import glenside
+    from glenside.hw_targets.codegen.launch import load
 
-    folder = unpacked(options)
-    rows = []
-    for file in sorted(folder.glob("*.npz")):
+    folder = unpacked(options.folder, options.unpack)
+    rows, kernels = [], {}
+    files = sorted(folder.glob("*.npz"))
+    if options.only:
+        files = [each for each in files if any(part in each.stem for part in options.only)]
+    compile_sources([each.with_suffix("") for each in files])
+    for file in files:
         label = file.stem
-        program = glenside.load(folder / label)
+        restore(folder / label)
+        program: Any = load(folder / label)
+        (wanted,) = program.plan.inputs.values()
+        sets = [images(wanted.shape, wanted.dtype, seed) for seed in SEEDS]
         with np.load(file) as answers:
-            error, same = errors(program, answers)
-        times = time_program(program, options.repeat)
+            error, same = errors(program, sets[0], answers)
+        named = [dict.fromkeys(program.plan.inputs, each) for each in sets]
+        times = program.run_seconds(named, options.repeat, len(SEEDS))
         row = {
             "network": label,
             "us": median(times) * 1e6,
-            "kernels": len(program._executable.plan.steps),
+            "kernels": len(program.plan.steps),
             "error": error,
             "tensors agree": same,
-            "arena MB": program._executable.plan.arena / 1e6,
+            "arena MB": program.plan.arena / 1e6,
         }
-        name, batch, dtype, _ = label.rsplit("-", 3)
-        for layout, us in peer(name, int(batch[1:]), dtype, options.repeat).items():
-            row[layout] = us
+        name, _, dtype, _ = label.rsplit("-", 3)
+        if options.peers:
+            for layout, us in network_microseconds(
+                name, wanted.shape, dtype, options.repeat
+            ).items():
+                row[layout] = us
         known = [row[key] for key in ("torch NCHW", "torch NHWC") if key in row]
         row["ratio"] = min(known) / row["us"] if known else 0.0
         rows.append(row)
         print(json.dumps(row), flush=True)
-        if options.kernels:
-            each = program._executable.kernel_seconds()
-            slow = sorted(each, key=lambda pair: -pair[1])[: options.kernels]
-            print("  " + ", ".join(f"{kernel} {s * 1e6:.1f}" for kernel, s in slow), flush=True)
+        kernels[label] = by_kernel(program, told_of(folder / label))
+        slow = sorted(kernels[label], key=lambda each: -each["us"])[: options.kernels]
+        if slow:
+            print("  " + ", ".join(f"{each['kernel']} {each['us']:.1f}" for each in slow))
     keys = dict.fromkeys(key for row in rows for key in row)
     show("GPU networks", [{k: row.get(k, 0.0) for k in keys} for row in rows], options.json)
+    if options.kernels_json:
+        options.kernels_json.write_text(json.dumps(kernels, indent=1) + "\n")
     known = [row["ratio"] for row in rows if row["ratio"]]
     if known:
         print(f"geometric mean of torch / ours: {geometric_mean(known):.2f}")
 
 
-def errors(program: Any, answers: Any) -> tuple[float, bool]:
-    """The largest error over the reference inputs, by norm; and whether tensors give the same."""
-    worst, same = 0.0, True
+def restore(folder: Path) -> None:
+    """Draws a program's weights and packs them."""
+    told = told_of(folder)
+    with np.load(folder / "kept.npz") as kept:
+        params = draw(told["types"], {name: kept[name] for name in kept.files})
+    for name, array in params.items():
+        if array.dtype == np.float32:
+            params[name] = array.astype(told["dtype"])
+    restore_program(folder, params)
+
+
+def by_kernel(program: Any, told: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every launch with its time and, where it computes a product, its space and mapping."""
+    rows: list[dict[str, Any]] = []
+    for number, (kernel, seconds) in enumerate(program.kernel_seconds()):
+        row: dict[str, Any] = {"kernel": kernel, "us": seconds * 1e6}
+        if str(number) in told["products"]:
+            row["space"], row["mapping"] = told["products"][str(number)]
+        rows.append(row)
+    return rows
+
+
+def errors(program: Any, batch: np.ndarray, answers: Any) -> tuple[float, bool]:
+    """The largest error over the images with known answers, by norm; and whether tensors give the
+    same."""
+    worst = 0.0
+    given = dict.fromkeys(program.plan.inputs, batch)
+    got = program.run(given)[0]
     for key in answers.files:
-        given = inputs_of(program.inputs, int(key.removeprefix("seed_")))
-        got = program.run(given)[0].astype("float64")
-        right = answers[key].astype("float64")
-        error = float(np.linalg.norm(got - right) / np.linalg.norm(right))
+        mine = got[int(key.removeprefix("image_"))].astype("float64").ravel()
+        right = answers[key].astype("float64").ravel()
+        error = float(np.linalg.norm(mine - right) / np.linalg.norm(right))
         worst = max(worst, error if np.isfinite(error) else np.inf)
-        same = same and np.array_equal(got, through_tensors(program, given), equal_nan=True)
-    return worst, same
+    return worst, np.array_equal(got, through_tensors(program, given), equal_nan=True)
 
 
 def through_tensors(program: Any, given: dict[str, np.ndarray]) -> np.ndarray:
@@ -181,51 +257,6 @@ def through_tensors(program: Any, given: dict[str, np.ndarray]) -> np.ndarray:
         return cupy.asnumpy(program.run({n: cupy.asarray(a) for n, a in given.items()})[0])
 
 
-def time_program(program: Any, repeat: int) -> list[float]:
-    """Seconds of the device for one run, over inputs at several addresses."""
-    sets = [inputs_of(program.inputs, seed) for seed in SEEDS]
-    times: list[float] = program._executable.run_seconds(sets, repeat, len(SEEDS))
-    return times
-
-
-def peer(name: str, batch: int, dtype: str, repeat: int) -> dict[str, float]:
-    """Microseconds of torchvision's network of that name as one CUDA graph, by layout."""
-    try:
-        import torch
-        import torchvision
-    except ImportError:
-        return {}
-    make: Callable[[], Any] | None = getattr(torchvision.models, PEERS.get(name, name), None)
-    if make is None:
-        return {}
-    torch.backends.cudnn.benchmark = True
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    result = {}
-    for layout, form in (("NCHW", torch.contiguous_format), ("NHWC", torch.channels_last)):
-        with torch.no_grad():
-            net = make().eval().cuda().to(getattr(torch, dtype)).to(memory_format=form)
-            x = torch.randn(batch, 3, 224, 224, device="cuda", dtype=getattr(torch, dtype))
-            x = x.to(memory_format=form)
-            side = torch.cuda.Stream()
-            with torch.cuda.stream(side):
-                for _ in range(3):
-                    net(x)
-            torch.cuda.synchronize()
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                net(x)
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            times = []
-            for _ in range(repeat + 3):
-                start.record()
-                graph.replay()
-                end.record()
-                torch.cuda.synchronize()
-                times.append(start.elapsed_time(end) * 1e3)
-            result[f"torch {layout}"] = median(times[3:])
-    return result
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -233,23 +264,35 @@ def main() -> None:
     verbs = parser.add_subparsers(dest="verb")
     first = verbs.add_parser("build")
     first.add_argument("folder", type=Path)
-    first.add_argument("--networks", nargs="*", default=["squeezenet", "resnet50", "vgg19"])
+    first.add_argument("--networks", nargs="*", default=list(NETWORKS))
     first.add_argument("--dtypes", nargs="*", default=["float32", "float16"])
     first.add_argument("--batches", nargs="*", type=int, default=[1, 16])
     first.add_argument("--target", default="cuda:sm_90")
-    first.add_argument("--references", type=int, default=1, help="inputs with right answers")
     first.add_argument("--pack", action="store_true", help="into one compressed file")
+    first.add_argument("--sources", action="store_true", help="nvcc runs where the GPU is")
+    third = verbs.add_parser("trials")
+    third.add_argument("--sources", action="store_true", help="nvcc runs where the GPU is")
+    third.add_argument("folder", type=Path)
+    third.add_argument("--networks", nargs="*", default=list(NETWORKS))
+    third.add_argument("--dtypes", nargs="*", default=["float32", "float16"])
+    third.add_argument("--batches", nargs="*", type=int, default=[1])
+    third.add_argument("--target", default="cuda:sm_90")
+    third.add_argument("--candidates", type=int, default=8, help="mappings of each product")
+    third.add_argument("--most", type=int, help="products of each network")
     second = verbs.add_parser("measure")
     second.add_argument("folder", type=Path)
     second.add_argument("--json", type=Path, help="where the figures go")
     second.add_argument("--repeat", type=int, default=50)
     second.add_argument("--unpack", default="/tmp/glenside-programs")
+    second.add_argument("--only", nargs="*", help="networks whose label has one of these in it")
+    second.add_argument("--no-peers", dest="peers", action="store_false", help="no PyTorch")
+    second.add_argument("--kernels-json", type=Path, help="where every kernel's time goes")
     second.add_argument("--kernels", type=int, default=0, help="show the slowest so many")
     options = parser.parse_args()
     if options.verb is None:
         print("built on one machine, measured on one with a GPU: see --help")
         return
-    (build if options.verb == "build" else measure)(options)
+    {"build": build, "measure": measure, "trials": trials}[options.verb](options)
 
 
 if __name__ == "__main__":

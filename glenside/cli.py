@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -31,6 +31,7 @@ from glenside.user_modules import import_module
 
 if TYPE_CHECKING:
     from glenside.rewrites.ruleset import RuleSet
+    from glenside.tune import BuiltProduct
 
 Array = np.ndarray[Any, Any]
 
@@ -423,10 +424,13 @@ def explore(
 
 @app.command()
 def tune(
-    model: ModelArgument,
+    model: Annotated[
+        str | None,
+        typer.Argument(metavar="[MODEL]", help="The model; none with --measure and --record."),
+    ] = None,
     target: Annotated[
-        str, typer.Option("--target", "-t", metavar="TARGET", help="opencl or cuda.")
-    ],
+        str | None, typer.Option("--target", "-t", metavar="TARGET", help="opencl or cuda.")
+    ] = None,
     imports: ImportOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
@@ -443,25 +447,61 @@ def tune(
             help="The tuning file; $GLENSIDE_TUNING or ~/.cache/glenside/tuning.json by default.",
         ),
     ] = None,
+    build: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Build what is to be measured; needs no device."),
+    ] = None,
+    most: Annotated[
+        int | None, typer.Option(min=1, help="Products to build, those first that take longest.")
+    ] = None,
+    no_compile: Annotated[
+        bool,
+        typer.Option("--no-compile", help="With --build: leave nvcc to the GPU's machine."),
+    ] = False,
+    measure: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Measure what was built, into DIR/results.json."),
+    ] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(metavar="RESULTS.json", help="Put what was measured into the tuning file."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Measure mappings of a model's products on a GPU; later programs use the fastest.
 
-    What was measured is kept at once: a run that was stopped goes on where it was.
+    What was measured is kept at once: a run that was stopped goes on where it was. Where compiler
+    and GPU are on two machines: --build on the first, --measure on the second, --record on the
+    first.
     """
-    from glenside.tune import tune as run_tuning
+    from glenside import tune as tuning
 
+    if model is None or target is None:
+        if model is not None or (measure is None) == (record is None) or build is not None:
+            raise InputError("tune takes a MODEL and --target, or one of --measure and --record")
+    elif measure is not None or record is not None:
+        raise InputError("--measure and --record take no MODEL: it is in what was built")
     with _progress() as listener:
-        products = run_tuning(
-            model,
-            target,
-            shapes=_shapes(shape),
-            params=read_npz(params) if params else None,
-            candidates=candidates,
-            time_limit=time_limit,
-            file=file,
-            progress=listener,
-        )
+        if measure is not None:
+            products = tuning.measure(measure, time_limit=time_limit, progress=listener)
+        elif record is not None:
+            products = tuning.record(record, file=file)
+        else:
+            assert model is not None and target is not None
+            given: dict[str, Any] = {
+                "shapes": _shapes(shape),
+                "params": read_npz(params) if params else None,
+                "candidates": candidates,
+                "time_limit": time_limit,
+                "file": file,
+                "progress": listener,
+            }
+            if build is not None:
+                given |= {"most": most, "compile": not no_compile}
+                built = tuning.build(model, target, build, **given)
+                _show_built(built, as_json)
+                return
+            products = tuning.tune(model, target, **given)
     if as_json:
         print(json.dumps([vars(each) for each in products], indent=2))
         return
@@ -472,6 +512,17 @@ def tune(
         table.add_row(
             each.space.split(";")[0], str(each.tried), predicted, _cell(each.seconds * 1e6)
         )
+    _out.print(table)
+
+
+def _show_built(products: Sequence[BuiltProduct], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([vars(each) for each in products], indent=2))
+        return
+    table = Table("product", "uses", "predicted µs of all", "built")
+    for each in products:
+        row = (each.space.split(";")[0], str(each.uses), _cell(each.predicted * 1e6))
+        table.add_row(*row, str(each.built))
     _out.print(table)
 
 

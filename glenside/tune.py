@@ -1,12 +1,23 @@
-"""Measures mappings of a model's products on a device and keeps the fastest in a tuning file."""
+"""Measures mappings of a model's products on a device and keeps the fastest in a tuning file.
+
+:func:`tune` does all of it where compiler and device are on one machine. Where they are not,
+:func:`build` makes what is to be measured into a folder, :func:`measure` times it on the device's
+machine (without TVM), and :func:`record` puts the fastest into a tuning file.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import warnings
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +26,19 @@ from glenside.frontends import load_model
 from glenside.hw_targets.target import Progress, find_target
 from glenside.interrupt import between_steps
 
+if TYPE_CHECKING:
+    from glenside.hw_targets.codegen.device.device import Device
+    from glenside.hw_targets.codegen.device.trials import Trials
+    from glenside.hw_targets.codegen.gpu.space import ProductSpace
+    from glenside.hw_targets.codegen.mapping import AnyMapping
+    from glenside.hw_targets.codegen.partition import Partition
+    from glenside.hw_targets.gpu import GpuTarget
+
 Array = np.ndarray[Any, Any]
+RESULTS = "results.json"
+_LIMITS = "limits.json"
+_AMONG = 12
+"""Mappings that are looked at for each that is measured."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +54,17 @@ class TunedProduct:
     tried: int
     wrong: int = 0
     """Mappings whose numbers differed from the plain kernel's; they are never kept."""
+
+
+@dataclass
+class BuiltProduct:
+    """A product that is to be measured: its space, how often the model computes it, the seconds
+    of all that by the prediction, and the mappings built."""
+
+    space: str
+    uses: int
+    predicted: float
+    built: int
 
 
 def tune(
@@ -52,72 +86,367 @@ def tune(
     :param time_limit: seconds after which no further product is begun; None: no limit.
     :raises TargetError: the target is no GPU, or its device is not there.
     """
-    from glenside.extraction import extract
     from glenside.hw_targets.codegen import tuning
     from glenside.hw_targets.codegen.device.executable import open_device
-    from glenside.hw_targets.codegen.device.trials import make_trials, measure
-    from glenside.hw_targets.codegen.gpu.interface import check_dtypes, make_builder
+
+    chosen = _gpu(target, candidates)
+    device = open_device(chosen.dialect)
+    path = Path(file) if file is not None else tuning.user_file()
+    known = tuning.read(path, chosen.limits.name)
+    end = _end(time_limit)
+    products = _products(model, chosen, shapes, params)
+    results = []
+    for product in _steps(products.found, progress):
+        space = product.space.key()
+        key = tuning.key_of(space)
+        if key in known:
+            results.append(TunedProduct(space, 0.0, known[key].seconds, 0))
+            continue
+        if time.monotonic() > end:
+            break
+        trials = products.trials(product, candidates, [])
+        best = None if trials is None else _fastest(trials, device)
+        if best is None:
+            continue
+        results.append(best.product)
+        entry = tuning.Tuned(space, best.mapping, best.product.seconds, best.product.tried)
+        tuning.record(path, chosen.limits.name, {key: entry})
+    return results
+
+
+def build(
+    model: object,
+    target: str,
+    folder: str | Path,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    params: Mapping[str, Array] | None = None,
+    candidates: int = 16,
+    time_limit: float | None = None,
+    most: int | None = None,
+    compile: bool = True,
+    file: str | Path | None = None,
+    progress: Progress | None = None,
+) -> list[BuiltProduct]:
+    """Builds up to ``candidates`` mappings of a model's products into a folder, to be measured by
+    :func:`measure` on a machine that may lack all but the device.
+
+    Products come in the order of their share in the model's predicted time. Those that the folder
+    or the tuning file has are passed over, so several models can go into one folder, and a run
+    that was stopped goes on where it was. A mapping that was measured for the same product with
+    other work behind it is always among the candidates.
+
+    :param most: products to build, at most; None: all of them.
+    :param compile: whether nvcc makes machine code here, where it is installed; else it does where
+        the mappings are measured, as many sources at a time as that machine has processors.
+    :raises TargetError: the target is no GPU with limits known here.
+    :raises InputError: the folder is that of another target.
+    """
+    from glenside.hw_targets.codegen import tuning
+
+    chosen = _gpu(target, candidates)
+    path, place = Path(file) if file is not None else tuning.user_file(), Path(folder)
+    known = tuning.read(path, chosen.limits.name)
+    place.mkdir(parents=True, exist_ok=True)
+    _claim(place, chosen.limits.name)
+    nearest = tuning.nearest(chosen.limits)
+    end = _end(time_limit)
+    products = _products(model, chosen, shapes, params)
+    results: list[BuiltProduct] = []
+    for product in _steps(products.ranked(), progress):
+        space = product.space.key()
+        name = tuning.key_of(space)
+        if time.monotonic() > end or len(results) == most:
+            break
+        if name in known or (place / f"{name}.json").is_file():
+            continue
+        like = nearest(product.space)
+        more = [] if like is None else [like]
+        trials = products.trials(product, candidates, more, compile)
+        if trials is None:
+            continue
+        trials.save(place, name)
+        built = sum(trial.mapping is not None for trial in trials.trials)
+        results.append(BuiltProduct(space, product.uses, product.seconds, built))
+    return results
+
+
+def measure(
+    folder: str | Path,
+    *,
+    device: Device | None = None,
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+) -> list[TunedProduct]:
+    """Measures what :func:`build` left in a folder, into ``results.json`` there.
+
+    Products that were measured are passed over. Needs the device, not TVM.
+
+    :param device: where to; by default the machine's.
+    :raises InputError: the folder was not made by :func:`build`.
+    """
+    from glenside.hw_targets.codegen.device.executable import open_device
+
+    place = Path(folder)
+    limits = _limits_of(place)
+    opened = device or open_device(limits.partition(":")[0])
+    results = place / RESULTS
+    data: dict[str, Any] = {"limits": limits, "device": opened.name, "best": {}}
+    if results.is_file():
+        data = json.loads(results.read_text())
+    end = _end(time_limit)
+    names = sorted(p.stem for p in place.glob("*.json") if p.name not in (RESULTS, _LIMITS))
+    names = [name for name in names if name not in data["best"]]
+    done = []
+    for built, name in zip(_compiled(place, names, opened), _steps(names, progress), strict=True):
+        if time.monotonic() > end:
+            break
+        try:
+            best = _fastest(built.result(), opened)
+        except TargetError as problem:  # Other products remain.
+            warnings.warn(f"{name} is not measured: {problem}", stacklevel=2)
+            continue
+        if best is None:
+            continue
+        done.append(best.product)
+        data["best"][name] = asdict(best.product) | {"mapping": best.mapping, "times": best.times}
+        made = results.with_suffix(".new")
+        made.write_text(json.dumps(data, indent=1) + "\n")
+        os.replace(made, results)
+    return done
+
+
+def record(results: str | Path, *, file: str | Path | None = None) -> list[TunedProduct]:
+    """Puts the fastest mappings of a ``results.json`` into a tuning file (the user's own by
+    default).
+
+    :raises InputError: it is no such file.
+    """
+    from glenside.hw_targets.codegen import tuning
+
+    path = Path(file) if file is not None else tuning.user_file()
+    try:
+        data = json.loads(Path(results).read_text())
+        limits = data["limits"]
+        best = [(each.pop("mapping"), each.pop("times"), each) for each in data["best"].values()]
+        found = [(mapping, TunedProduct(**each)) for mapping, _, each in best]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise InputError(f"{results} holds no measured mappings: {problem}") from problem
+    entries = {
+        tuning.key_of(each.space): tuning.Tuned(each.space, mapping, each.seconds, each.tried)
+        for mapping, each in found
+    }
+    if entries:
+        tuning.record(path, limits, entries)
+    return [each for _, each in found]
+
+
+# --- products -------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Product:
+    """A step that computes a product, the first of ``uses`` alike."""
+
+    number: int
+    space: ProductSpace
+    uses: int = 1
+    seconds: float = 0.0
+
+
+@dataclass
+class _Products:
+    """The distinct products of a program that was cut into kernels."""
+
+    target: GpuTarget
+    cut: Partition
+    cache: int
+    """Bytes of the device's cache where the model's parameters do not fit into it, else 0."""
+    found: list[_Product] = field(default_factory=list)
+
+    def ranked(self) -> list[_Product]:
+        """By predicted time, uses counted, longest first."""
+        from glenside.hw_targets.codegen.mapping import InfeasibleMapping, best_mapping
+
+        for product in self.found:
+            try:
+                mapping = best_mapping(product.space, self.target.limits)
+            except InfeasibleMapping:
+                continue  # One thread an element computes it.
+            product.seconds = mapping.predicted * product.uses
+        return sorted(self.found, key=lambda each: -each.seconds)
+
+    def trials(
+        self,
+        product: _Product,
+        candidates: int,
+        more: Sequence[AnyMapping],
+        compile: bool = True,
+    ) -> Trials | None:
+        """The ways to compute a product, the plain one first; None where none can be mapped."""
+        from glenside.hw_targets.codegen.device.trials import make_trials
+        from glenside.hw_targets.codegen.mapping import InfeasibleMapping, best_mappings
+
+        target = self.target
+        try:
+            found = best_mappings(product.space, target.limits, _AMONG * candidates)
+        except InfeasibleMapping:
+            return None
+        mappings = _spread(found, candidates)
+        mappings = [*mappings, *(each for each in more if each not in mappings)]
+        return make_trials(
+            self.cut,
+            product.number,
+            product.space.key(),
+            target.limits,
+            target.dialect,
+            mappings,
+            target.builder() if compile else None,
+            cache=self.cache,
+        )
+
+
+def _products(
+    model: object,
+    target: GpuTarget,
+    shapes: Mapping[str, Sequence[int]] | None,
+    params: Mapping[str, Array] | None,
+) -> _Products:
+    from glenside.extraction import extract
+    from glenside.hw_targets.codegen.device.compile import cut_for_device
+    from glenside.hw_targets.codegen.gpu.interface import make_builder
     from glenside.hw_targets.codegen.gpu.products import space_of
-    from glenside.hw_targets.codegen.mapping import InfeasibleMapping, best_mappings
-    from glenside.hw_targets.codegen.partition import Kernel, partition
-    from glenside.hw_targets.gpu import GpuTarget
+    from glenside.hw_targets.codegen.partition import Kernel
     from glenside.rewrites import saturate
+
+    imported = load_model(model, shapes=shapes, params=params)
+    explored = saturate(imported.roots, target.rules())
+    extracted = extract(explored.egraph, target.cost_model(), original=imported.roots)
+    cut = cut_for_device(extracted.terms, imported.inputs, imported.params, target.limits)
+    builder = make_builder(cut)
+    spaces: dict[str, _Product] = {}
+    for number, step in enumerate(cut.steps):
+        builder.at_step(number)
+        space = space_of(builder, step, target.limits) if isinstance(step, Kernel) else None
+        if space is None:
+            continue
+        known = spaces.get(space.key())
+        if known is None:
+            spaces[space.key()] = _Product(number, space)
+        else:
+            known.uses += 1
+    size, cache = sum(each.nbytes for each in cut.weights.values()), target.limits.cache_bytes
+    return _Products(target, cut, cache if size > cache else 0, list(spaces.values()))
+
+
+def _gpu(target: str, candidates: int) -> GpuTarget:
+    from glenside.hw_targets.gpu import GpuTarget
 
     if candidates < 1:
         raise InputError(f"candidates must be a whole number from 1 up, got {candidates}")
     chosen = find_target(target)
     if not isinstance(chosen, GpuTarget):
         raise TargetError(f"only opencl and cuda targets are tuned, not {chosen.name!r}")
-    device = open_device(chosen.dialect)
-    path = Path(file) if file is not None else tuning.user_file()
-    known = tuning.read(path, chosen.limits.name)
-    end = time.monotonic() + (float("inf") if time_limit is None else time_limit)
+    return chosen
 
-    imported = load_model(model, shapes=shapes, params=params)
-    explored = saturate(imported.roots, chosen.rules())
-    extracted = extract(explored.egraph, chosen.cost_model(), original=imported.roots)
-    cut = partition(extracted.terms, imported.inputs, imported.params, plain=True)
-    check_dtypes(cut, chosen.limits)
-    builder = make_builder(cut)
-    spaces: dict[str, tuple[int, Any]] = {}
-    for number, step in enumerate(cut.steps):
-        builder.at_step(number)
-        space = space_of(builder, step, chosen.limits) if isinstance(step, Kernel) else None
-        if space is not None:
-            spaces.setdefault(space.key(), (number, space))
 
-    results = []
+def _spread(mappings: Sequence[AnyMapping], count: int) -> list[AnyMapping]:
+    """So many of the mappings, best predicted first: those of every kind in turns, since the
+    prediction may err for a whole kind."""
+    kinds: dict[Any, list[int]] = {}
+    for number, mapping in enumerate(mappings):
+        kinds.setdefault(_kind(mapping), []).append(number)
+    turns = [
+        number for turn in zip_longest(*kinds.values()) for number in turn if number is not None
+    ]
+    return [mappings[number] for number in sorted(turns[:count])]
+
+
+def _kind(mapping: AnyMapping) -> tuple[Any, ...]:
+    """What a mapping has in common with others of about the same speed."""
+    split = np.prod(getattr(mapping, "split", 1))
+    return type(mapping), getattr(mapping, "staged", None), mapping.gathered, bool(split > 1)
+
+
+# --- measuring ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Best:
+    product: TunedProduct
+    mapping: Mapping[str, Any]
+    times: list[float | None]
+
+
+def _fastest(trials: Trials, device: Device) -> _Best | None:
+    """The fastest of the ways that are right; None where none is."""
+    from glenside.hw_targets.codegen.device.trials import measure as measure_trials
+
+    times = measure_trials(trials, device)
+    ways = [
+        (seconds, trial.mapping)
+        for seconds, trial in zip(times, trials.trials, strict=True)
+        if seconds is not None and trial.mapping is not None
+    ]
+    if not ways:
+        return None
+    seconds, mapping = min(ways, key=lambda way: way[0])
+    wrong = sum(each is None for each in times)
+    return _Best(TunedProduct(trials.space, ways[0][0], seconds, len(ways), wrong), mapping, times)
+
+
+def _compiled(folder: Path, names: Sequence[str], device: Device) -> Iterator[Future[Trials]]:
+    """The sets of trials in a folder, machine code being made ahead where it is missing."""
+    from glenside.hw_targets.codegen.device.trials import Trials
+
+    architecture = getattr(device, "architecture", "")
+
+    def one(name: str) -> Trials:
+        return Trials.load(folder, name).with_machine_code(architecture)
+
+    workers = os.cpu_count() or 1
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: deque[Future[Trials]] = deque()
+        rest = iter(names)
+        try:
+            for _ in names:
+                # Not all at once: their parameters would fill the memory.
+                waiting.extend(
+                    pool.submit(one, name) for name in islice(rest, 2 * workers - len(waiting))
+                )
+                yield waiting.popleft()
+        finally:
+            for each in waiting:
+                each.cancel()
+
+
+def _steps[T](items: Sequence[T], progress: Progress | None) -> Iterator[T]:
+    """The items, telling how far it is; Ctrl-C stops between them."""
     with between_steps() as interrupted:
-        for done, (space_key, (number, space)) in enumerate(spaces.items()):
+        for done, item in enumerate(items):
             interrupted()
             if progress:
-                progress("tune", done, len(spaces))
-            key = tuning.key_of(space_key)
-            if key in known:
-                results.append(TunedProduct(space_key, 0.0, known[key].seconds, 0))
-                continue
-            if time.monotonic() > end:
-                break
-            try:
-                mappings = best_mappings(space, chosen.limits, candidates)
-            except InfeasibleMapping:
-                continue  # One thread an element computes it.
-            trials = make_trials(
-                cut, number, space_key, chosen.limits, chosen.dialect, mappings, chosen.builder()
-            )
-            times = measure(trials, device)[1:]
-            ways = [
-                (seconds, trial.mapping)
-                for seconds, trial in zip(times, trials.trials[1:], strict=True)
-                if seconds is not None and trial.mapping is not None
-            ]
-            if not ways:
-                continue
-            best = min(ways, key=lambda way: way[0])
-            entry = tuning.Tuned(space_key, best[1], best[0], len(ways))
-            tuning.record(path, chosen.limits.name, {key: entry})
-            wrong = sum(seconds is None for seconds in times)
-            results.append(TunedProduct(space_key, ways[0][0], best[0], len(ways), wrong))
-    if progress:
-        progress("tune", len(spaces), len(spaces))
-    return results
+                progress("tune", done, len(items))
+            yield item
+        if progress:
+            progress("tune", len(items), len(items))
+
+
+def _end(time_limit: float | None) -> float:
+    return time.monotonic() + (float("inf") if time_limit is None else time_limit)
+
+
+def _claim(folder: Path, limits: str) -> None:
+    """Notes the device whose mappings are built into a folder."""
+    if (folder / _LIMITS).is_file():
+        if _limits_of(folder) != limits:
+            raise InputError(f"{folder} holds mappings for {_limits_of(folder)}, not for {limits}")
+    else:
+        (folder / _LIMITS).write_text(json.dumps(limits) + "\n")
+
+
+def _limits_of(folder: Path) -> str:
+    try:
+        return str(json.loads((folder / _LIMITS).read_text()))
+    except (OSError, ValueError) as problem:
+        raise InputError(f"{folder} holds no mappings to be measured: {problem}") from problem

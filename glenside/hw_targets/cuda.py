@@ -40,18 +40,12 @@ class CudaTarget(GpuTarget):
     def builder(self) -> Callable[[str], Code]:
         """nvcc where it is installed; else the source is left to the GPU's machine (NVRTC)."""
         from glenside.hw_targets.codegen.device.device import Code
-        from glenside.hw_targets.codegen.device.nvcc import compile_cubin, find_nvcc
+        from glenside.hw_targets.codegen.device.nvcc import compiled, find_nvcc
 
-        plain = self.limits.architecture
-
-        def build(source: str) -> Code:
-            if find_nvcc() is None:
-                return Code(source)
-            # What only devices of this very architecture have needs its name with an "a".
-            architecture = f"{plain.removesuffix('a')}a" if "wgmma." in source else plain
-            return Code(source, compile_cubin(source, architecture), architecture)
-
-        return build
+        architecture = self.limits.architecture
+        if find_nvcc() is None:
+            return Code
+        return lambda source: compiled(source, architecture)
 
 
 register_target(

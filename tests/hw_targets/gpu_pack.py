@@ -1,8 +1,9 @@
-"""CUDA programs tested in two halves, for a GPU's machine has no compiler of ours.
+"""Programs for a GPU tested in two halves, for its machine has no compiler of ours.
 
 ``python -m tests.hw_targets.gpu_pack build DIR`` compiles random terms and convolutions that nobody
-listed, and saves each with inputs and the interpreter's answers; the same with ``run DIR`` runs
-them where CuPy is, on poisoned memory, with NumPy arrays and with tensors, and exits with code 1
+listed, and saves each with inputs and the interpreter's answers (a number of random terms and a
+target, as ``80 opencl:nvidia-h200``, may follow); the same with ``run DIR`` runs them where the
+GPU is, on poisoned memory, with NumPy arrays and, on CUDA, with tensors, and exits with code 1
 where an element differs.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,27 @@ def programs(examples: int) -> Iterator[tuple[str, Any, dict[str, np.ndarray], d
             arrays = {"a": weights(m, k), "b": weights(n, k, seed=2) / np.sqrt(k)}
             inputs = {name: array.astype(dtype) for name, array in arrays.items()}
             yield f"matmul_{m}_{n}_{k}_{dtype}", term, {}, inputs
+    streamed: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+        ((3, 96, 13, 13), (130, 96, 3, 3), {"pads": (1, 1, 1, 1)}),
+        ((5, 48, 13, 11), (72, 48, 3, 3), {"pads": (1, 0, 1, 1), "stride": (2, 2)}),
+        ((2, 24, 28, 28), (64, 24, 3, 3), {"pads": (2, 2, 2, 2), "dilation": (2, 2)}),
+        ((1, 64, 757, 1), (250, 64, 1, 1), {}),
+        ((4, 128, 14, 14), (256, 128, 3, 3), {"pads": (1, 1, 1, 1)}),
+        ((2, 40, 9, 23), (64, 40, 1, 7), {"pads": (0, 3, 0, 3)}),
+    ]
+    for number, (image, filters, options) in enumerate(streamed * 4):
+        n, c, *size = image
+        last = b.tensor("x", (n, *size, c), "float16")
+        w = b.tensor("w", filters, "float16")
+        term = convolution(b.transpose(last, (0, 3, 1, 2)), w, **options)
+        if number % 2:
+            other = b.tensor("other", term.shape, "float16")
+            term = b.elementwise("relu", b.elementwise("add", term, other))
+        inputs = {"x": weights(*last.shape, seed=1).astype("float16")}
+        if number % 2:
+            inputs["other"] = weights(*term.shape, seed=2).astype("float16")
+        scale = np.sqrt(np.prod(filters[1:]))
+        yield f"streamed_{number}", term, {"w": (weights(*filters) / scale).astype("f2")}, inputs
     a, c = b.tensor("a", (7, 5)), b.tensor("c", (7, 5))
     hosted = b.host_op("Elu", [b.elementwise("sub", a, c)], (7, 5), version=17)
     term = b.elementwise(
@@ -98,23 +121,46 @@ def _random_terms(count: int) -> list[Any]:
     return found
 
 
-def build(folder: Path, examples: int = 80) -> None:
+def build(folder: Path, examples: str = "80", target_name: str = "cuda:sm_90") -> None:
+    from glenside.errors import TargetError
     from glenside.hw_targets import find_target
     from glenside.hw_targets.codegen.device.compile import compile_for_device
     from glenside.language import evaluate
     from tests.hw_targets.codegen_help import leaves
 
-    target: Any = find_target("cuda:sm_90")
+    target: Any = find_target(target_name)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, term, params, inputs in programs(examples):
+    for name, term, params, inputs in programs(int(examples)):
         types = {n: t for n, t in leaves([term]).items() if n not in params}
-        program = compile_for_device(
-            [term], types, params, target.limits, "cuda", build=target.builder()
-        )
+        limits, choose = target.limits, None
+        if name.startswith("streamed"):
+            limits, choose = replace(limits, compute_units=2), _streamed(int(name.split("_")[1]))
+        try:
+            program = compile_for_device(
+                [term], types, params, limits, target.dialect, choose=choose, build=target.builder()
+            )
+        except TargetError as problem:
+            if "has no float16" not in str(problem):
+                raise
+            continue  # Not a program for this device.
         program.save(folder / name)
         with np.errstate(all="ignore"):
             (answer,) = evaluate([term], {**inputs, **params})
         np.savez(folder / f"{name}.npz", answer=answer, **{f"in_{n}": a for n, a in inputs.items()})
+
+
+def _streamed(seed: int) -> Any:
+    """Chooses any mapping whose groups stay."""
+    from glenside.hw_targets.codegen.gpu.tensor.geometry import geometry_of
+    from glenside.hw_targets.codegen.stream_mapping import StreamProblem
+
+    def choose(space: Any, limits: Any) -> Any:
+        geometry = geometry_of(space, limits)
+        assert geometry is not None
+        found = StreamProblem(geometry, limits).solutions()
+        return found[int(np.random.default_rng(seed).integers(len(found)))]
+
+    return choose
 
 
 # --- run ------------------------------------------------------------------------------------------
@@ -151,6 +197,8 @@ def _differs(program: Any, inputs: dict[str, np.ndarray], answer: np.ndarray) ->
         problem = compare(got, answer)
         if problem:
             return problem
+    if not program.takes_tensors:
+        return None
     import cupy
 
     # All inputs on the device, then each of them alone: which buffers lie elsewhere matters.
@@ -183,4 +231,4 @@ def compare(got: np.ndarray, right: np.ndarray) -> str | None:
 
 if __name__ == "__main__":
     verb, folder, *rest = sys.argv[1:]
-    sys.exit(build(Path(folder), *map(int, rest)) if verb == "build" else run(Path(folder), *rest))
+    sys.exit(build(Path(folder), *rest) if verb == "build" else run(Path(folder), *rest))

@@ -23,7 +23,9 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)
+#define __grid_constant__
 #define GLENSIDE_LOCAL(name) unsigned char* const name = emulator::fiber->group->local
+#define GLENSIDE_LINES(name) GLENSIDE_LOCAL(name)
 
 struct half {
   uint16_t bits;
@@ -61,12 +63,19 @@ struct Warpgroup {
   Product next;
   int given = 0;
 };
+struct Turned {  // Blocks that a warp's threads are about to store.
+  unsigned char* places[32];
+  unsigned blocks[32][4];
+  int given = 0;
+  Meeting meeting;
+};
 struct Group {
   unsigned char* local;
   int rank;
   Place place;
   Meeting meeting;
   std::vector<Warpgroup> warpgroups;
+  std::map<int, Turned> turned;
 };
 struct Fiber {
   ucontext_t context;
@@ -143,11 +152,16 @@ inline half to_half(float value) {
 inline float cell(unsigned long long operand, int line, int k, bool half_floats) {
   // Bits of the descriptor: address, lead and stride in 16 bytes, no swizzle.
   const unsigned start = (operand & 0x3fff) << 4, lead = (operand >> 16 & 0x3fff) << 4;
-  const unsigned stride = (operand >> 32 & 0x3fff) << 4;
-  if (operand >> 46) report("a descriptor has bits it should not have");
+  const unsigned stride = (operand >> 32 & 0x3fff) << 4, kind = operand >> 62;
+  if (operand >> 46 & 0xffff) report("a descriptor has bits it should not have");
   const int size = half_floats ? 2 : 4, unit = 16 / size;
-  const unsigned at =
-      start + line / 8 * stride + line % 8 * 16 + k / unit * lead + k % unit * size;
+  unsigned at = start + line / 8 * stride + line % 8 * 16 + k / unit * lead + k % unit * size;
+  if (kind) {  // Lines, whose units of 16 bytes are swapped by the address.
+    const unsigned length = 256 >> kind;
+    if (stride != 8 * length) report("lines that do not follow each other");
+    at = start + line * length + k * size;
+    at ^= (at >> 7 & (length / 16 - 1)) << 4;
+  }
   if (at + size > (unsigned)local_bytes) {
     report("a product reads beyond local memory");
     return NAN;
@@ -253,14 +267,40 @@ inline void copies_wait() {
   }
 }
 struct Arrival {
-  int rounds, expected, rest;  // Bytes of the round under way: those to come may be below zero.
+  // ``rest`` bytes of the round under way are to come: below zero where they are not expected yet.
+  short rounds, arrivals, arrived;
+  short unused;
 };
-inline void prepare(Arrival& arrival) { arrival = {0, 0, 0}; }
+static_assert(sizeof(Arrival) == 8, "as many bytes as a barrier has");
+inline std::map<const Arrival*, int> rests;
+inline void prepare(Arrival& arrival, int arrivals = 1) {
+  arrival = {0, (short)arrivals, 0, 0};
+  rests[&arrival] = 0;
+}
 inline void prepared() {}
+// Ends the round where all have arrived.
+inline void settle(Arrival& arrival) {
+  if (arrival.arrived < arrival.arrivals || rests[&arrival] != 0) return;
+  auto& runs = emulator::runs[&arrival];
+  for (const auto& one : runs) {
+    if (one.there)
+      std::memcpy(one.target, one.source, 16);
+    else
+      std::memset(one.target, 0, 16);
+  }
+  runs.clear();
+  arrival.arrived = 0;
+  ++arrival.rounds;
+  emulator::progress = true;
+}
+inline void arrive(Arrival& arrival) {
+  if (++arrival.arrived > arrival.arrivals) emulator::report("more arrivals than there may be");
+  if (emulator::runs[&arrival].empty()) settle(arrival);
+}
 inline void expect(Arrival& arrival, int size) {
-  if (arrival.expected) emulator::report("a run is asked for before the last came");
-  arrival.expected = size;
-  arrival.rest += size;
+  if (++arrival.arrived > arrival.arrivals)
+    emulator::report("a run is asked for before the last came");
+  rests[&arrival] += size;
 }
 inline void copy_run(unsigned char* target, const void* source, int size, Arrival& arrival) {
   if (size % 16) emulator::report("a run that is not made of 16 bytes");
@@ -268,25 +308,104 @@ inline void copy_run(unsigned char* target, const void* source, int size, Arriva
     copy(target + at, (const unsigned char*)source + at, true);
     emulator::runs[&arrival].push_back(emulator::fiber->open.back());
     emulator::fiber->open.pop_back();
-    arrival.rest -= 16;
+    rests[&arrival] -= 16;
   }
 }
 inline void wait_for(Arrival& arrival, int round) {
   using namespace emulator;
-  for (int turns = 0; arrival.rounds == round; ++turns) {
-    if (arrival.expected && arrival.rest == 0) {
-      for (const auto& one : runs[&arrival]) std::memcpy(one.target, one.source, 16);
-      runs[&arrival].clear();
-      arrival.expected = 0;
-      ++arrival.rounds;
-      progress = true;
-    } else if (turns > 100000) {
-      return report("a run that nobody asked for");
-    } else {
-      yield();
-    }
+  while (arrival.rounds == round) {
+    settle(arrival);
+    if (arrival.rounds == round) yield();
   }
   if (arrival.rounds != round + 1) report("a run is waited for in the wrong round");
+}
+struct TensorMap {
+  const unsigned char* start;
+  int rank;
+  long sizes[5], strides[5];  // Elements, bytes.
+  int box[5], steps[5], line, bytes;
+};
+template <int RANK>
+inline void copy_box(unsigned char* target, const TensorMap& map, const int (&at)[RANK],
+                     Arrival& arrival) {
+  using namespace emulator;
+  if (RANK != map.rank) report("a map of another rank");
+  if (map.box[0] * map.bytes != map.line) report("a box of other lines");
+  if ((target - fiber->group->local) % 1024) report("a box at an odd place");
+  int index[5] = {}, count[5] = {1, 1, 1, 1, 1};
+  for (int d = 1; d < RANK; ++d) count[d] = (map.box[d] + map.steps[d] - 1) / map.steps[d];
+  const int lines = count[1] * count[2] * count[3] * count[4];
+  for (int line = 0; line < lines; ++line) {
+    int rest = line;
+    for (int d = 1; d < RANK; ++d) index[d] = rest % count[d], rest /= count[d];
+    long place = 0;
+    bool there = true;
+    for (int d = 1; d < RANK; ++d) {
+      const long position = at[d] + (long)index[d] * map.steps[d];
+      there &= position >= 0 && position < map.sizes[d];
+      place += position * map.strides[d];
+    }
+    for (int unit = 0; unit < map.line / 16; ++unit) {
+      const long first = at[0] + unit * (16 / map.bytes);
+      // Where a unit ends beyond the tensor, the rest of it would be zero.
+      const bool inside = there && first >= 0 && first < map.sizes[0];
+      if (inside && first + 16 / map.bytes > map.sizes[0]) report("a part of a unit");
+      unsigned offset = target - fiber->group->local + line * map.line + unit * 16;
+      offset ^= (offset >> 7 & (map.line / 16 - 1)) << 4;
+      copy(fiber->group->local + offset, map.start + place + first * map.bytes, inside);
+      runs[&arrival].push_back(fiber->open.back());
+      fiber->open.pop_back();
+      rests[&arrival] -= 16;
+    }
+  }
+}
+inline void warpgroup_wait(int name) {
+  if (name < 1 || name > 15) emulator::report("a barrier with no name");
+  emulator::meet(emulator::warpgroup().meeting, 128);
+}
+template <int COUNT>
+inline void registers_fewer() {}
+template <int COUNT>
+inline void registers_more() {}
+template <int LINE>
+inline unsigned long long lines(const unsigned char* start) {
+  const unsigned long long at = start - emulator::fiber->group->local;
+  if (at % 1024) emulator::report("lines at an odd place");
+  const unsigned long long kind = LINE == 128 ? 1 : LINE == 64 ? 2 : 3;
+  return at >> 4 | 1ull << 16 | (unsigned long long)(LINE * 8 >> 4) << 32 | kind << 62;
+}
+inline unsigned pair_of_halves(float first, float second) {
+  return emulator::to_half(first).bits | (unsigned)emulator::to_half(second).bits << 16;
+}
+inline void store_blocks(unsigned char* place, const unsigned (&blocks)[4], int count) {
+  using namespace emulator;
+  Turned& own = fiber->group->turned[fiber->thread / 32];
+  own.places[fiber->thread % 32] = place;
+  std::memcpy(own.blocks[fiber->thread % 32], blocks, sizeof blocks);
+  meet(own.meeting, 32, [&] {
+    for (int block = 0; block < count; ++block)
+      for (int column = 0; column < 8; ++column) {
+        unsigned char* const run = own.places[block * 8 + column];
+        const long at = run - fiber->group->local;
+        if (at < 0 || at + 16 > local_bytes || at % 16) report("blocks to outside of local memory");
+        for (int row = 0; row < 8; ++row) {
+          const unsigned pair = own.blocks[row * 4 + column / 2][block];
+          ((uint16_t*)run)[row] = column % 2 ? pair >> 16 : pair & 0xffff;
+        }
+      }
+  });
+}
+inline void store_turned(unsigned char* place, unsigned a, unsigned b, unsigned c, unsigned d) {
+  store_blocks(place, {a, b, c, d}, 4);
+}
+inline void store_turned(unsigned char* place, unsigned a, unsigned b) {
+  store_blocks(place, {a, b, 0, 0}, 2);
+}
+template <typename T, int COUNT>
+inline void fetch(const T* from, float (&values)[COUNT]) {
+  if ((uintptr_t)from % (sizeof(T) * (COUNT > 4 && sizeof(T) == 4 ? 4 : COUNT)))
+    emulator::report("a vector at an odd place");
+  for (int k = 0; k < COUNT; ++k) values[k] = number(from[k]);
 }
 inline void visible_to_products() {}
 inline void products_begin() {}
@@ -353,12 +472,12 @@ inline void launch(const int grid[3], int count, int bytes, const std::function<
       cluster_meeting = {};
       runs.clear();
       for (int z = 0; z < together; ++z) {
-        local[z].assign(bytes + 2 * guard + 128, 0xff);
+        local[z].assign(bytes + 2 * guard + 1024, 0xff);
         const uintptr_t start = (uintptr_t)local[z].data() + guard;
-        groups[z].local = (unsigned char*)((start + 127) / 128 * 128);
+        groups[z].local = (unsigned char*)((start + 1023) / 1024 * 1024);
         groups[z].rank = z;
         groups[z].place = {(unsigned)x, (unsigned)y, (unsigned)z};
-        groups[z].warpgroups.resize(count / 128);
+        groups[z].warpgroups.resize((count + 127) / 128);
         for (int thread = 0; thread < count; ++thread) {
           Fiber& one = fibers[(size_t)z * count + thread];
           one.group = &groups[z];

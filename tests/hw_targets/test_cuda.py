@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 import sys
 
 import numpy as np
@@ -12,9 +14,10 @@ from glenside.errors import InputError, TargetError
 from glenside.hw_targets.codegen.device import cuda, nvcc, tensors
 from glenside.hw_targets.codegen.device.compile import compile_for_device
 from glenside.hw_targets.codegen.gpu.devices import device_profile
+from glenside.hw_targets.codegen.mapping import GpuMapping
 from glenside.language import AccessType
 from glenside.language.builders import access, cart_prod, compute, elementwise, tensor
-from tests.hw_targets.codegen_help import leaves, weights
+from tests.hw_targets.codegen_help import convolution, leaves, weights
 from tests.models import small_network
 
 # What TVM's fixed preamble declares and a program does not use.
@@ -36,6 +39,44 @@ def test_programs_become_machine_code(dtype):
     assert "__global__ void" in program.source and ");\nextern" not in program.source
     binary = nvcc.compile_cubin(program.source, "sm_90a", ["-Werror", "all-warnings", *QUIET])
     assert binary[:4] == b"\x7fELF"
+
+
+@needs_nvcc
+def test_kernels_touch_what_others_write_only_after_they_have_waited(tmp_path):
+    """In every form: split, fetched in the background, with more operands behind the product."""
+    x, w = tensor("x", (1, 64, 14, 14)), tensor("w", (64, 64, 3, 3))
+    term = elementwise("add", convolution(x, w, pads=(1, 1, 1, 1)), tensor("y", (1, 64, 14, 14)))
+
+    mapping = GpuMapping(
+        threads=(16, 14, 1, 1, 1, 1),
+        registers=(4, 1, 14, 1, 1, 1),
+        vector=(4, 1, 14, 1, 1, 1),
+        chunk=(1, 1, 1, 8, 3, 3),
+        split=(1, 1, 1, 2, 1, 1),
+        buffers=2,
+    )
+    limits = device_profile("cuda:sm_90")
+    types = {name: t for name, t in leaves([term]).items() if name != "w"}
+    params = {"w": weights(64, 64, 3, 3)}
+    choose = lambda space, limits: mapping  # noqa: E731
+    program = compile_for_device([term], types, params, limits, "cuda", choose=choose)
+    assert len(program.plan.kernels) == 2
+    assert all(entry.overlapped for entry in program.plan.kernels.values())
+    (tmp_path / "k.cu").write_text(program.source)
+    command = [nvcc.find_nvcc(), "-ptx", "-arch=sm_90", "-O3", "-o", tmp_path / "k.ptx"]
+    subprocess.run([*command, tmp_path / "k.cu"], check=True, capture_output=True)
+    entries = (tmp_path / "k.ptx").read_text().split(".visible .entry ")[1:]
+    assert len(entries) == 2
+    for entry, copied in zip(entries, ("16", None), strict=True):
+        before, after = entry.split("griddepcontrol.wait;")
+        # Of the weights the first part is under way already.
+        assert not re.search(r"\b(ld|st|atom|red)\.global", before)
+        assert re.findall(r"cp\.async\.c.\.shared\.global.*, (\d+), ", before) == (
+            [copied] * 6 if copied else []
+        )
+        assert "st.global" in after
+        # What a kernel before may have written is not read as what does not change.
+        assert "ld.global.nc" not in after
 
 
 @needs_nvcc

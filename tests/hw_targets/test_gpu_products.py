@@ -143,12 +143,14 @@ def test_layers_nobody_listed(layer):
 
 
 def test_all_of_the_reduction_can_be_shared():
-    """Splits over groups and threads, tiles that do not divide, stages in local memory or not."""
+    """Splits over groups and threads, tiles that do not divide, stages in local memory or not, room
+    for several."""
     term = convolution(tensor("x", (1, 10, 11, 9)), tensor("w", (13, 10, 3, 3)), pads=(1, 1, 1, 1))
     tile = {"registers": {0: 4, 2: 4}, "vector": {0: 4, 2: 4}}
     for choice in (
         {"threads": {0: 2, 1: 4, 2: 2}, "chunk": {3: 3}, "split": {3: 2}},
-        {"threads": {0: 2, 1: 2, 2: 2, 3: 2}, "chunk": {3: 4}},
+        {"threads": {0: 2, 1: 4, 2: 2}, "chunk": {3: 3}, "split": {3: 2}, "buffers": 2},
+        {"threads": {0: 2, 1: 2, 2: 2, 3: 2}, "chunk": {3: 4}, "buffers": 3},
         {"threads": {0: 4, 1: 2, 3: 2}, "chunk": {3: 2}, "split": {3: 3}, "staged": (False, True)},
         {"threads": {0: 4, 1: 3, 2: 2}, "chunk": {3: 10}, "gathered": True},
         {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -17,6 +18,9 @@ from glenside.errors import InputError, TargetError
 from glenside.frontends import load_model
 from glenside.hw_targets.codegen import launch
 from glenside.hw_targets.codegen.device import opencl
+from glenside.hw_targets.codegen.device.device import Launch
+from glenside.hw_targets.codegen.device.limits import opencl_limits
+from glenside.hw_targets.codegen.gpu import opencl_c
 from glenside.hw_targets.codegen.gpu.devices import device_profile
 from glenside.language import OPERATORS, evaluate
 from glenside.language.builders import (
@@ -52,7 +56,7 @@ def test_a_network(net):
     term, params, plain = net
     for program in (plain, check(term, params, staged=True)):
         assert ("__local" in program.source) == (program is not plain)
-        assert program.source.count("__kernel void") == len(program.plan.kernels) > 5
+        assert program.source.count("__kernel ") == len(program.plan.kernels) > 5
 
 
 def test_both_a_value_and_what_is_made_of_it_are_outputs():
@@ -237,10 +241,96 @@ def test_a_source_that_the_device_refuses_is_one_line():
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("native", [True, False])
+def test_launches_with_and_without_events(native, monkeypatch):
+    device = opencl.OpenCLDevice()
+    assert device._enqueue is not None  # Found from pyopencl's own library.
+    if not native:
+        monkeypatch.setattr(device, "_enqueue", None)
+    text = "__kernel void k(__global int* x) { x[get_global_id(0)] += get_group_id(0); }"
+    entry = launch.Entry([3, 1, 1], [2, 1, 1])
+    device.build(launch_code(text), {"k": entry})
+    memory = device.allocate(24)
+    device.write(memory, 0, np.zeros(6, "int32"))
+    run = device.prepare([Launch("k", entry, [memory])])
+    run()
+    got = np.empty(6, "int32")
+    device.read(memory, 0, got)
+    np.testing.assert_array_equal(got, [0, 0, 1, 1, 2, 2])
+    for host in (False, True):
+        times = device.time(run, 2, host)
+        assert len(times) == 2 and min(times) > 0
+    too_many = Launch("k", launch.Entry([1, 1, 1], [1 << 20, 1, 1]), [memory])
+    with pytest.raises(opencl.pyopencl().Error, match="INVALID_WORK"):
+        device.prepare([too_many])()
+
+
+def test_a_device_is_called_as_its_profile():
+    cl = opencl.pyopencl()
+    profile = device_profile("opencl:nvidia-h200")
+    found = SimpleNamespace(
+        name="NVIDIA H200 ",
+        vendor="NVIDIA Corporation",
+        type=cl.device_type.GPU,
+        extensions="cl_khr_fp64",
+        max_compute_units=132,
+        max_clock_frequency=1980,
+        max_work_item_sizes=[1024, 1024, 64],
+        max_work_group_size=1024,
+        local_mem_size=49152,
+        global_mem_cache_size=4325376,
+    )
+    # As this driver says; what programs are compiled for is the same by either way.
+    assert opencl_limits(found) == profile
+    found.name = "NVIDIA H201"
+    other = opencl_limits(found)
+    assert other.name == "opencl:nvidia-h201" and other.peak["float32"] > profile.peak["float32"]
+
+
 def launch_code(text):
     from glenside.hw_targets.codegen.device.device import Code
 
     return Code(text)
+
+
+# --- the text -------------------------------------------------------------------------------------
+
+
+def test_vectors_are_accessed_through_pointers():
+    text = """
+__kernel void k(__global float* restrict a_ptr, __global half* b_ptr) {
+  __local float loc[64];
+  float one[16];
+  double two[8];
+  int other[4];
+  vstore4((vload4(0, a_ptr + (i * 4)) + vload4(0, loc + 0)), 0, one + j[0]);
+  vstore2(vload2(0, b_ptr + 2), 0, unknown + 0);
+  vstore4(vload4(1, loc + 4), 0, two + 4);
+  vstore3(vload3(0, other), 0, other);
+}
+"""
+    assert (
+        opencl_c.repaired(text, {"k": (8, 4, 1)})
+        == """
+__kernel __attribute__((reqd_work_group_size(8, 4, 1))) void k(\
+__global float* restrict a_ptr, __global half* b_ptr) {
+  __local float loc[64] __attribute__((aligned(16)));
+  float one[16] __attribute__((aligned(16)));
+  double two[8] __attribute__((aligned(32)));
+  int other[4];
+  *(float4*)(one + j[0]) = (*(__global float4*)(a_ptr + (i * 4)) + *(__local float4*)(loc + 0));
+  vstore2(*(__global half2*)(b_ptr + 2), 0, unknown + 0);
+  *(double4*)(two + 4) = vload4(1, loc + 4);
+  vstore3(vload3(0, other), 0, other);
+}
+"""
+    )
+
+
+def test_comparisons_are_not_converted():
+    text = "if (((bool)(((bool)(1 <= i[a < b])) && ((bool)(j % 2))))) x = ((bool)(f(a < b)));"
+    wanted = "if (((1 <= i[a < b]) && ((bool)(j % 2)))) x = ((bool)(f(a < b)));"
+    assert opencl_c.repaired(text, {}) == wanted
 
 
 # --- defects other generators had -----------------------------------------------------------------

@@ -153,6 +153,31 @@ CASES = {
     "matrix": Given(dense(757, 72, 33)),
     "matrices at run time": Given(dense(40, 48, 72, batch=3)),
     "odd matrices at run time": Given(dense(19, 27, 21, batch=2)),
+    "streamed": Given(
+        images((2, 12, 11, 96), (130, 3, 3, 96), last=True),
+        mapped((1, 5, 11), rows=128, groups=(2, 1), chunk=64, stages=3, boxes=2),
+    ),
+    "streamed, windows apart": Given(
+        images((2, 13, 13, 48), (72, 3, 3, 48), stride=(2, 2), last=True),
+        mapped((1, 5, 4), chunk=32, stages=2, boxes=3, apart=True),
+    ),
+    "streamed, halves of a tile": Given(
+        images((3, 9, 9, 24), (40, 3, 3, 24), last=True),
+        mapped((1, 9, 9), groups=(1, 2), chunk=16, stages=2, boxes=2),
+    ),
+    "streamed, flat": Given(
+        images((3, 13, 13, 80), (250, 1, 1, 80), before=(0, 0), after=(0, 0), last=True),
+        mapped((120,), rows=192, groups=(3, 1), chunk=64, stages=2, boxes=2),
+    ),
+    "streamed, finished": Given(
+        finished((2, 8, 6, 32), (24, 3, 3, 32), last=True),
+        mapped((1, 8, 6), chunk=32, stages=4, boxes=2),
+    ),
+    "streamed, tf32": Given(
+        images((1, 14, 10, 20), (64, 3, 3, 20), last=True),
+        mapped((7, 10), chunk=32, stages=2, boxes=2),
+        "float32",
+    ),
     "tf32": Given(images((1, 14, 10, 20), (64, 3, 3, 20), last=True), dtype="float32"),
     "tf32, gathered": Given(images((1, 3, 16, 16), (32, 3, 3, 3), (2, 2)), dtype="float32"),
     "tf32 in a cluster": Given(
@@ -221,13 +246,34 @@ def test_compiles_for_hopper(cases):
     assert compile_cubin(text, "sm_90a", ("-Werror=all-warnings",))
 
 
-def test_a_product_that_a_kernel_forgets_to_wait_for_is_found(cases, tmp_path):
+def test_a_product_that_a_kernel_forgets_to_wait_for_is_found(cases, results, tmp_path):
     case, _ = cases["tall"]
     library = [part.replace("products_wait<P::KEPT>();", "") for part in case.kernel.library]
     library = [part.replace("products_wait<0>();", "products_wait<9>();") for part in library]
-    broken = replace(case, kernel=replace(case.kernel, library=tuple(library)))
-    (got,) = emulate([broken], tmp_path)
-    assert not np.isfinite(got.astype(np.float64)).all() or not got.any()
+    broken = [replace(case, kernel=replace(case.kernel, library=tuple(library)))]
+    # The same of boxes and of rows that are not waited for, and of memory given back too early.
+    case, _ = cases["streamed"]
+    for number, (line, instead) in enumerate((
+        ("wait_for(box_full[box_slot], box_round);", ""),
+        ("wait_for(rows_full[rows_slot], rows_round);", ""),
+        ("products_wait<1>();", "products_wait<9>();"),
+    )):  # fmt: skip
+        assert any(line in part for part in case.kernel.library)
+        called = f"streamed_product_{number}"
+        library = [
+            part.replace(line, instead).replace("streamed_product", called)
+            for part in case.kernel.library
+        ]
+        name = f"{case.name}_{number}"
+        source = (case.kernel.source or "").replace("streamed_product", called)
+        source = source.replace(case.name, name)
+        kernel = replace(case.kernel, library=tuple(library), source=source)
+        broken.append(replace(case, name=name, kernel=kernel))
+    told: list[str] = []
+    for number, got in enumerate(emulate(broken, tmp_path, told)):
+        right = results["streamed" if number else "tall"].astype(np.float64)
+        difference = np.linalg.norm(got.astype(np.float64) - right)
+        assert told[number] or not difference < 0.1 * np.linalg.norm(right)
 
 
 def test_tf32_is_asked_for():
@@ -267,6 +313,12 @@ def test_mappings_survive_their_text():
         (mapped((4, 14), chunk=24), "chunks of 24"),
         (mapped((4, 14), chunk=32, stages=1, split=2), "1 steps for 2 groups"),
         (mapped((4, 14), stages=1), "1 stages"),
+        (mapped((4, 14), boxes=1), "2 stages, 1 boxes"),
+        (mapped((4, 14), boxes=2, split=2), "2 groups that share steps"),
+        (mapped((4, 14), boxes=2, chunk=48), "chunks of 48"),
+        (mapped((4, 14), boxes=2, groups=(1, 4)), "warpgroups"),
+        (mapped((14,), boxes=2), "2 loops over positions, 1 tiles"),
+        (mapped((14, 14), rows=192, groups=(3, 1), boxes=2), "112 sums of a thread"),
     ],
 )
 def test_a_mapping_that_does_not_fit_is_refused(mapping, what):
@@ -300,6 +352,68 @@ def test_mappings_obey_the_device():
         assert tiling.threads * (tiling.sums + 24) <= small.unit_registers
         assert mapping.split <= 2 and (mapping.split - 1) * tiling.share < tiling.steps
         assert tiling.columns >= tiling.box.span
+
+
+def geometry_for(term, params=("w",)):
+    """The geometry of a product, by what is asked of whoever chooses its mapping."""
+    arrays = arrays_of(term, "float16")
+    held = []
+
+    def choose(geometry):
+        held.append(geometry)
+        return mapped(
+            (1,) * len(geometry.loops), chunk=64, stages=2, gathered=geometry.inner is None
+        )
+
+    inputs = {k: a for k, a in arrays.items() if k not in params}
+    make_case("held", term, inputs, {k: arrays[k] for k in params}, choose)
+    return held[0]
+
+
+def test_mappings_whose_groups_stay_obey_the_device():
+    from glenside.hw_targets.codegen.gpu.tensor.stream_tiling import StreamTiling
+    from glenside.hw_targets.codegen.stream_mapping import StreamProblem
+
+    geometry = geometry_for(images((4, 28, 28, 96), (256, 3, 3, 96), last=True)("float16"))
+    small = replace(HOPPER, name="small", local_bytes=200 << 10, compute_units=4)
+    found = StreamProblem(geometry, small).ranked()
+    assert len(found) > 100 and {m.apart for m in found} == {True, False}
+    assert {m.groups for m in found} >= {(1, 1), (1, 2), (2, 1)}
+    assert len({m.boxes for m in found}) > 1
+    for mapping in found:
+        tiling = StreamTiling(geometry, mapping, small)
+        tiling.check()
+        assert tiling.local_bytes(True) <= small.local_bytes
+        assert tiling.residents * (tiling.local_bytes(True) + 1024) <= small.unit_local_bytes
+        registers = tiling.registers or 65536 // (2 * tiling.threads) // 8 * 8
+        assert tiling.sums + 30 <= registers
+        assert 128 * tiling.consumers * tiling.registers + 128 * 24 <= small.unit_registers
+        assert tiling.columns >= tiling.box.span and tiling.lines == tiling.box.positions
+        # The first warpgroup begins the others before it waits for them to give back a box.
+        assert tiling.lag * (tiling.consumers - 1) <= (mapping.boxes - 1) * tiling.taps
+
+
+def test_large_products_have_groups_that_stay():
+    """Large for the device: one with few units here, so that there is less to solve."""
+    geometry = geometry_for(images((4, 14, 14, 64), (128, 3, 3, 64), last=True)("float16"))
+    few = replace(HOPPER, name="few", compute_units=4)
+    assert {bool(m.boxes) for m in best_mappings(geometry.space, few, 20)} == {True, False}
+    assert not any(m.boxes for m in best_mappings(geometry.space, HOPPER, 50))
+
+
+def test_boxes_that_the_copy_engine_cannot_bring():
+    from glenside.hw_targets.codegen.gpu.tensor.boxes import boxes_of
+
+    def found(apart, *given, **options):
+        return boxes_of(geometry_for(images(*given, **options)("float16")), apart)
+
+    strided = (2, 13, 13, 48), (64, 3, 3, 48), (2, 2)
+    assert found(False, *strided, last=True) is None  # Neighbours would not be neighbours.
+    made = found(True, *strided, last=True)
+    assert [each.step for each in made.dimensions] == [1, 2, 2, 1]
+    assert [each.corner for each in made.dimensions] == [0, -1, -1, 0]
+    assert found(False, (2, 48, 9, 9), (64, 48, 3, 3)) is None  # Channels are no neighbours.
+    assert found(False, (2, 9, 9, 20), (64, 3, 3, 20), last=True) is None  # 40 bytes apart.
 
 
 def test_rounding_to_tf32_is_to_the_nearest():

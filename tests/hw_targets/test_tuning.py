@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import glenside
-from glenside.errors import TargetError
+from glenside.errors import InputError, TargetError
 from glenside.hw_targets.codegen import tuning
 from glenside.hw_targets.codegen.gpu.devices import device_profile
 from glenside.hw_targets.codegen.tuning import Tuned
@@ -105,6 +105,14 @@ def test_the_users_file_comes_first(tmp_path, monkeypatch):
     assert choose(Space("one"), limits).threads == (1,)
     assert choose(Space("two"), limits).threads == (7,)
     assert choose(Space("three"), limits) is None
+    # What differs only by the work that follows is next best.
+    more = {tuning.key_of(s): Tuned(s, mapping | {"threads": [t]}, seconds, 1)
+            for s, t, seconds in (("a; b; relu", 3, 2.0), ("a; b; store", 4, 1.0))}  # fmt: skip
+    tuning.record(tmp_path / "own.json", limits.name, more)
+    choose = tuning.chooser(limits)
+    assert choose(Space("a; b; relu"), limits).threads == (3,)
+    assert choose(Space("a; b; add relu"), limits).threads == (4,)
+    assert choose(Space("a; c; relu"), limits) is None
 
 
 def test_only_gpus_are_tuned():
@@ -115,9 +123,18 @@ def test_only_gpus_are_tuned():
         tune(small_network(), "cpu")
 
 
+def test_what_was_not_built_is_not_measured(tmp_path):
+    from glenside.tune import measure, record
+
+    with pytest.raises(InputError, match="holds no mappings to be measured"):
+        measure(tmp_path)
+    with pytest.raises(InputError, match="holds no measured mappings"):
+        record(tmp_path / "results.json")
+
+
 def test_tuning_is_kept_resumed_and_used(tmp_path, monkeypatch):
     pytest.importorskip("pyopencl")
-    from glenside.tune import tune
+    from glenside.tune import RESULTS, build, measure, record, tune
     from tests.models import small_network
 
     path = tmp_path / "tuning.json"
@@ -136,6 +153,21 @@ def test_tuning_is_kept_resumed_and_used(tmp_path, monkeypatch):
     again = tune(small_network(), "opencl", candidates=3, file=path)
     assert [each.tried for each in again] == [0] * len(first)
     assert [each.seconds for each in again] == [each.seconds for each in first]
+    # The same in two halves, as where compiler and device are apart.
+    folder, halves = tmp_path / "built", tmp_path / "halves.json"
+    built = build(small_network(), "opencl", folder, candidates=1, most=1, file=halves)
+    assert [each.built for each in built] == [1]
+    more = build(small_network(), "opencl", folder, candidates=1, file=halves)
+    assert len(built) + len(more) == len(first)
+    assert built[0].predicted >= max(each.predicted for each in more)
+    assert measure(folder, time_limit=0) == []
+    done = measure(folder)
+    assert {each.space for each in done} == {each.space for each in first}
+    assert all(each.tried >= 1 and not each.wrong for each in done)
+    assert measure(folder) == []
+    assert record(folder / RESULTS, file=halves) == done
+    assert [each.tried for each in tune(small_network(), "opencl", file=halves)] == [0] * len(done)
+    assert build(small_network(), "opencl", folder, file=halves) == []
     monkeypatch.setenv(tuning.VARIABLE, str(path))
     program = glenside.optimize(small_network(), target="opencl")
     assert program.report.max_rel_error < 1e-4

@@ -45,8 +45,8 @@ from glenside.hw_targets.codegen.partition import (
     Kernel,
     Partition,
 )
-from glenside.hw_targets.codegen.storage import Buffer, Stored, compact
-from glenside.language.shape import FLOATS
+from glenside.hw_targets.codegen.storage import Buffer, Origin, Stored, compact, repeated
+from glenside.language.shape import FLOATS, Shape
 from glenside.language.term import Term
 
 Array = np.ndarray[Any, Any]
@@ -131,19 +131,23 @@ class KernelBuilder:
         """The view of a term that lies in memory; folded constants are put there on demand."""
         partition = self.partition
         if term not in partition.stored and term in partition.weights:
-            array, view = compact(partition.weights[term])
-            number = self.constant(array.reshape(-1), term.dtype)
+            weights = partition.weights[term]
+            array, view = compact(weights)
+            origin = Origin(term, repeated(weights))
+            number = self.constant(array.reshape(-1), term.dtype, origin)
             partition.stored[term] = Stored(number, 0, view)
         stored = partition.stored.get(term)
         if stored is None or partition.since.get(term, 0) > self._step:
             return None
         return stored.view
 
-    def constant(self, array: Array, dtype: str) -> int:
-        """A new buffer that holds ``array``."""
+    def constant(self, array: Array, dtype: str, origin: Origin | None = None) -> int:
+        """A new buffer that holds ``array``, which is made of ``origin``."""
         self.partition.buffers.append(Buffer(max(array.size, 1), dtype))
         number = len(self.partition.buffers) - 1
         self.partition.arrays[number] = array
+        if origin is not None:
+            self.partition.origins[number] = origin
         return number
 
     def scratch(self, size: int, dtype: str) -> int:
@@ -369,28 +373,13 @@ class Nest:
     def reduction(self, anchor: Term) -> Stmt:
         """A reduction by plain loops, vectorised along the innermost axis of the result."""
         (child,) = anchor.children
-        name = anchor["function"]
-        dtype, inner = self._accumulator(anchor)
-        step = {"dot": "sum", "mean": "sum"}.get(name, name)
-        tuple_axis = child.item[0] if name == "dot" else 0
-        extents = child.item[1:] if name == "dot" else child.item
+        _, inner = self._accumulator(anchor)
+        step, extents, element = self._reduced(anchor)
         count = math.prod(extents)
         order = self._reduce_order(child, len(extents))
         lanes = self.lanes(inner)
         work = anchor.type.size * max(count, 1) // 4
         identity = scalars.identity(step, inner)
-
-        def element(index: Index, item: Index) -> Expr:
-            def value(position: Index) -> Expr:
-                loaded = self.lowering.value(child, position)
-                return scalars.convert(scalars.convert(loaded, child.dtype, dtype), dtype, inner)
-
-            if name != "dot":
-                return value([*index, *item])
-            result = value([*index, 0, *item])
-            for k in range(1, tuple_axis):
-                result = result * value([*index, k, *item])
-            return result
 
         def body(index: Index, axis: int, widths: list[tuple[int, int]]) -> Stmt:
             size = sum(width for _, width in widths)
@@ -416,14 +405,7 @@ class Nest:
                 return self.vectors(widths, one)
 
             def done(at: int, lane: Any) -> Stmt:
-                value = get(total, at + lane)
-                if name == "mean":
-                    value = value / scalars.const(count, inner)
-                if anchor.dtype == "bool":
-                    value = scalars.convert(value, inner, "bool")
-                else:
-                    value = scalars.convert(value, inner, anchor.dtype)
-                self.give(value)
+                self.give(self._finished(anchor, get(total, at + lane)))
                 return self.store(shifted(index, axis, at + lane))
 
             loops = nested([extents[k] for k in order], add) if count else None
@@ -431,6 +413,37 @@ class Nest:
             return sequence([allocate(total), start, *([loops] if count else []), ends])
 
         return self._over_space(work, 4 * lanes, body)
+
+    def _reduced(self, anchor: Term) -> tuple[str, Shape, Callable[[Index, Index], Expr]]:
+        """How totals are added to, the loops of a reduction, and the terms of the result at an
+        index by their position in those loops."""
+        (child,) = anchor.children
+        name = anchor["function"]
+        dtype, inner = self._accumulator(anchor)
+        tuple_axis = child.item[0] if name == "dot" else 0
+
+        def element(index: Index, item: Index) -> Expr:
+            def value(position: Index) -> Expr:
+                loaded = self.lowering.value(child, position)
+                return scalars.convert(scalars.convert(loaded, child.dtype, dtype), dtype, inner)
+
+            if name != "dot":
+                return value([*index, *item])
+            result = value([*index, 0, *item])
+            for k in range(1, tuple_axis):
+                result = result * value([*index, k, *item])
+            return result
+
+        step = {"dot": "sum", "mean": "sum"}.get(name, name)
+        return step, child.item[1:] if name == "dot" else child.item, element
+
+    def _finished(self, anchor: Term, total: Expr) -> Expr:
+        """A reduction's result, given its total."""
+        _, inner = self._accumulator(anchor)
+        if anchor["function"] == "mean":
+            count = math.prod(anchor.children[0].item)
+            total = total / scalars.const(count, inner)
+        return scalars.convert(total, inner, anchor.dtype)
 
     def _accumulator(self, anchor: Term) -> tuple[str, str]:
         """The dtype of a reduction's terms, and the one its total is kept in."""

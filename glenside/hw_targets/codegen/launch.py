@@ -31,7 +31,7 @@ Array = np.ndarray[Any, Any]
 
 PLAN, PARAMETERS, LIBRARY = "plan.json", "parameters.bin", "kernels-{}.so"
 _ALIGN = 64
-_VERSION = 3
+_VERSION = 4
 
 
 @dataclass
@@ -65,13 +65,52 @@ class KernelCall:
     arguments: list[list[int]]
 
 
+@dataclass(frozen=True)
+class TensorMap:
+    """A tensor as a GPU's copy engine is told of it, the innermost dimension first.
+
+    It starts ``offset`` bytes into what the kernel's argument number ``argument`` points to;
+    ``strides`` (bytes) are those of all dimensions but the innermost one. A copy takes ``box``
+    elements along each dimension, every ``steps``-th of them, to lines of ``line`` bytes whose
+    units of 16 bytes are swapped by the line's address.
+    """
+
+    argument: int
+    offset: int
+    dtype: str
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    steps: tuple[int, ...]
+    line: int
+
+    @staticmethod
+    def from_json(given: Mapping[str, Any]) -> TensorMap:
+        """What ``asdict`` and JSON made of one."""
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
+        }
+        return TensorMap(**values)
+
+
 @dataclass
 class Entry:
-    """A device's kernel: groups and threads along x, y, z, bytes of local memory to ask for."""
+    """A device's kernel: groups and threads along x, y, z, bytes of local memory to ask for, and
+    the tensor maps that it takes behind its pointers."""
 
     grid: list[int]
     block: list[int]
     local_bytes: int = 0
+    overlapped: bool = False
+    """Whether it waits itself for all kernels before it, so that it may be launched while they run
+    (CUDA only)."""
+    maps: list[TensorMap] = field(default_factory=list)
+
+    @staticmethod
+    def from_json(given: Mapping[str, Any]) -> Entry:
+        """What ``asdict`` and JSON made of one."""
+        maps = [TensorMap.from_json(each) for each in given.get("maps", [])]
+        return Entry(**{**given, "maps": maps})
 
 
 @dataclass
@@ -131,7 +170,7 @@ class Plan:
             threads=data["threads"],
             library=data["library"],
             device=data["device"],
-            kernels={name: Entry(**each) for name, each in data["kernels"].items()},
+            kernels={name: Entry.from_json(each) for name, each in data["kernels"].items()},
         )
 
 

@@ -24,6 +24,7 @@ of :mod:`.gpu.predict`. If there is none, the solver says which groups cannot ho
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -56,6 +57,8 @@ _BUDGET = 20.0
 """Of CP-SAT's deterministic seconds, for one product."""
 _MOST = 20000
 """Solutions that are looked at."""
+_BUFFERED = 500
+"""Of the best, those that are also looked at with room for another stage."""
 _WASTE = 1.25
 """Most work, masked work included, by work that counts."""
 _SPARE_REGISTERS = 30
@@ -87,6 +90,9 @@ class GpuMapping:
     """Whether the resident and the streamed operand are read through local memory."""
     gathered: bool = False
     """Whether results are brought together in local memory, to be stored in order."""
+    buffers: int = 1
+    """Stages that have room in local memory; with more than one, the next are brought while one is
+    multiplied."""
     predicted: float = 0.0
     """Seconds, by the model."""
 
@@ -105,6 +111,13 @@ class GpuMapping:
             for name, value in given.items()
         }
         return cls(**fields)
+
+
+def _order(mapping: GpuMapping) -> tuple[Any, ...]:
+    """By time, then by all else."""
+    m = mapping
+    return (m.predicted, m.threads, m.registers, m.vector, m.chunk, m.split, m.resident_fast,
+            m.staged, m.gathered, m.buffers)  # fmt: skip
 
 
 AnyMapping = GpuMapping | TensorMapping
@@ -162,8 +175,8 @@ def _different(ranked: Sequence[GpuMapping], count: int) -> list[GpuMapping]:
     seen: dict[Any, int] = {}
     chosen = []
     for mapping in ranked:
-        block = ("block", mapping.registers, mapping.split)
-        tile = ("tile", mapping.registers, mapping.threads)
+        block = ("block", mapping.registers, mapping.split, mapping.buffers)
+        tile = ("tile", mapping.registers, mapping.threads, mapping.buffers)
         if seen.get(block, 0) >= 2 or seen.get(tile, 0) >= 2:
             continue
         for each in (block, tile):
@@ -211,11 +224,14 @@ class MappingProblem:
         if not found:
             raise self.conflict()
         found += self._variants(found)
-        times = predict_all(self.space, found, self.limits)
-        timed = [
-            replace(each, predicted=float(time)) for each, time in zip(found, times, strict=True)
-        ]
-        return sorted(timed, key=lambda each: (each.predicted, each.to_json()))
+
+        def timed(mappings: Sequence[GpuMapping]) -> list[GpuMapping]:
+            times = predict_all(self.space, mappings, self.limits)
+            return [replace(m, predicted=float(t)) for m, t in zip(mappings, times, strict=True)]
+
+        ranked = sorted(timed(found), key=_order)
+        buffered = self._buffered(ranked[:_BUFFERED])
+        return sorted([*ranked, *timed(buffered)], key=_order) if buffered else ranked
 
     def _variants(self, found: Sequence[GpuMapping]) -> list[GpuMapping]:
         """Mappings that obey the same constraints: other ways to add up, to store and to read."""
@@ -233,6 +249,25 @@ class MappingProblem:
                     made.append(replace(each, gathered=True))
             if any(each.staged) and all(each.threads[k] == 1 for k in rows):
                 made.append(replace(each, staged=(False, each.staged[1])))
+        return made
+
+    def _buffered(self, found: Sequence[GpuMapping]) -> list[GpuMapping]:
+        """The same with room for another stage in local memory, where a device can fetch in the
+        background what a thread copies as it is."""
+        from glenside.hw_targets.codegen.gpu.tiling import Tiling
+
+        streamed = self.space.streamed
+        if not self.limits.copies_in_background or self.element[0] % 4 or self.element[1] % 4:
+            return []
+        made = []
+        for each in found:
+            if each.staged[1] and streamed.memory is None:
+                continue
+            several = replace(each, buffers=2)
+            tiling = Tiling(self.space, several)
+            room = any(each.staged) and tiling.local_bytes() <= self.limits.local_bytes
+            if room and tiling.buffers == several.buffers:
+                made.append(several)
         return made
 
     def solutions(self) -> Iterable[GpuMapping]:
@@ -373,13 +408,8 @@ class MappingProblem:
     def _mapping(self, choices: Sequence[int]) -> GpuMapping:
         picked = [table[c] for table, c in zip(self._known_tables, choices, strict=True)]
         space = self.space
-        rows = math.prod(
-            p.threads for p, a in zip(picked, space.axes, strict=True) if a.role == "m"
-        )
-        others = math.prod(
-            p.threads for p, a in zip(picked, space.axes, strict=True) if a.role == "n"
-        )
-        windows = any(space.windows_of(n) for n in space.of("n"))
+        rows = math.prod(picked[k].threads for k in space.of("m"))
+        others = math.prod(picked[k].threads for k in space.of("n"))
         # One row of the resident operand: threads have nothing but windows' overlap in common,
         # which the cache serves without a barrier.
         alone = space.size("m") == 1
@@ -389,8 +419,13 @@ class MappingProblem:
             tuple(p.vector for p in picked),
             tuple(p.chunk for p in picked),
             tuple(p.split for p in picked),
-            staged=(others > 1 and not alone, rows > 1 or (windows and not alone)),
+            staged=(others > 1 and not alone, rows > 1 or (self._windows and not alone)),
         )
+
+    @functools.cached_property
+    def _windows(self) -> bool:
+        """Whether neighbouring rows of the streamed operand overlap."""
+        return any(self.space.windows_of(n) for n in self.space.of("n"))
 
     # --- constraints ----------------------------------------------------------------------------
 

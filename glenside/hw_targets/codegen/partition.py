@@ -29,12 +29,14 @@ from glenside.hw_targets.codegen.layout import (
 from glenside.hw_targets.codegen.lower import MOVES, is_tuple_only, move_view
 from glenside.hw_targets.codegen.storage import (
     Buffer,
+    Origin,
     Stored,
     arrange,
     compact,
     inner_stride,
     occupied,
     ranking,
+    repeated,
     replay,
     slice_of,
 )
@@ -110,6 +112,8 @@ class Partition:
     constants: dict[Term, Any] = field(default_factory=dict)
     arrays: dict[int, Array] = field(default_factory=dict)
     weights: dict[Term, Array] = field(default_factory=dict)
+    origins: dict[int, Origin] = field(default_factory=dict)
+    """What the arrays of parameters' buffers are made of, where that is known."""
     inputs: dict[str, Term] = field(default_factory=dict)
     outputs: list[Term] = field(default_factory=list)
     origin: dict[Term, Term] = field(default_factory=dict)
@@ -620,6 +624,7 @@ class _Partitioner:
         stored, view = compact(array)
         number = self._buffer(stored.size, term.dtype)
         self.result.arrays[number] = stored.reshape(-1)
+        self.result.origins[number] = Origin(term, repeated(array))
         self.result.stored[term] = Stored(number, 0, view)
 
     def _buffer(self, size: int, dtype: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,21 @@ class Buffer:
 
     size: int
     dtype: str
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a parameter's buffer is made of: the value of a term that depends on parameters alone.
+
+    ``pack`` moves elements and adds zeros; None: they lie as :func:`compact` leaves them.
+    ``repeated`` names the axes along which the value is the same throughout. ``rounded`` says that
+    elements are rounded to tf32 as well.
+    """
+
+    term: Term
+    repeated: tuple[int, ...]
+    pack: Callable[[Array], Array] | None = None
+    rounded: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,12 +65,16 @@ def replay(chain: Iterable[Term], view: View) -> View | None:
     return current
 
 
+def repeated(array: Array) -> tuple[int, ...]:
+    """The axes along which an array is known to be the same throughout, by its strides."""
+    sizes = zip(array.strides, array.shape, strict=True)
+    return tuple(k for k, (stride, size) in enumerate(sizes) if stride == 0 and size > 1)
+
+
 def compact(array: Array) -> tuple[Array, View]:
     """An array without its repetitions: contiguous elements, and the view that repeats them."""
-    keep = tuple(
-        slice(0, 1) if stride == 0 and size > 1 else slice(None)
-        for stride, size in zip(array.strides, array.shape, strict=True)
-    )
+    still = repeated(array)
+    keep = tuple(slice(0, 1) if k in still else slice(None) for k in range(array.ndim))
     small = np.ascontiguousarray(array[keep]) if array.ndim else array.reshape(1)
     shape = small.shape if array.ndim else ()
     return small, row_major(shape).broadcast(array.shape)

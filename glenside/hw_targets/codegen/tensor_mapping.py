@@ -26,6 +26,10 @@ class TensorMapping:
     ``chunk`` elements of the inner reduced loop; ``stages`` steps are in local memory at a time,
     and a product of the previous step may be under way for each ``kept``. The ``split`` groups of a
     cluster share the steps and add up their sums. ``gathered``: all reduced loops are one.
+
+    With ``boxes`` the groups stay, and warps of their own bring operands: so many boxes of the
+    streamed operand are in local memory at a time, and for each warpgroup ``stages`` portions of
+    rows, a portion for each window offset. ``apart``: each window offset has a box of its own.
     """
 
     tile: tuple[int, ...]
@@ -36,6 +40,8 @@ class TensorMapping:
     split: int = 1
     kept: int = 0
     gathered: bool = False
+    boxes: int = 0
+    apart: bool = False
     predicted: float = 0.0
     """Seconds, by the model."""
 
@@ -308,7 +314,12 @@ def tensor_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> li
     if held is None or held[0] != limits:
         if len(_solved) > 256:
             _solved.clear()
-        held = limits, TensorProblem(geometry, limits, geometry.rows_fast).ranked()
+        from glenside.hw_targets.codegen.stream_mapping import StreamProblem
+
+        ranked = TensorProblem(geometry, limits, geometry.rows_fast).ranked()
+        ranked += StreamProblem(geometry, limits).ranked()
+        ranked.sort(key=lambda each: each.predicted)
+        held = limits, ranked
         _solved[key, limits.name] = held
     known = held[1]
     if count == 1:
@@ -316,8 +327,10 @@ def tensor_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> li
     seen: dict[Any, int] = {}
     chosen = []
     for m in known:
-        kinds = [("tile", m.tile, m.rows, m.groups), ("split", m.tile, m.split)]
-        kinds.append(("depth", m.rows, m.groups, m.split, m.chunk))
+        form = bool(m.boxes), m.apart
+        kinds: list[Any] = [("tile", form, m.tile, m.rows, m.groups)]
+        kinds.append(("split", form, m.tile, m.split))
+        kinds.append(("depth", form, m.rows, m.groups, m.split, m.chunk))
         if any(seen.get(kind, 0) >= 2 for kind in kinds):
             continue
         for kind in kinds:

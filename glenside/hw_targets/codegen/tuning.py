@@ -18,7 +18,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,18 +94,54 @@ def record(path: Path, device: str, entries: Entries) -> None:
 
 
 def chooser(limits: DeviceLimits) -> Choose:
-    """The measured mapping of each product, None where there is none for the device."""
+    """The measured mapping of each product, else that of one that differs only by the work that
+    follows; None where there is none for the device.
+
+    Of 19 convolutions of float32 on an H200, the mapping measured without bias and activation was
+    1.07 times faster with them than the predicted one (geometric mean; least 0.93, most 2.6).
+    """
+    entries, like = _all_entries(limits), nearest(limits)
+
+    def choose(space: ProductSpace, limits: DeviceLimits) -> AnyMapping | None:
+        found = entries.get(key_of(space.key()))
+        return like(space) if found is None else _mapping(found)
+
+    return choose
+
+
+def nearest(limits: DeviceLimits) -> Callable[[ProductSpace], AnyMapping | None]:
+    """The measured mapping of a product that differs only by the work that follows it, the fastest
+    of several; None where there is none for the device."""
+    by_product: dict[str, Tuned] = {}
+    for entry in _all_entries(limits).values():
+        product = _product(entry.space)
+        if product not in by_product or entry.seconds < by_product[product].seconds:
+            by_product[product] = entry
+
+    def choose(space: ProductSpace) -> AnyMapping | None:
+        found = by_product.get(_product(space.key()))
+        return None if found is None else _mapping(found)
+
+    return choose
+
+
+def _product(space: str) -> str:
+    """A space's key without the work that follows."""
+    return space.rsplit(";", 1)[0]
+
+
+def _mapping(entry: Tuned) -> AnyMapping:
+    from glenside.hw_targets.codegen.mapping import GpuMapping
+
+    return GpuMapping.from_json(dict(entry.mapping))
+
+
+def _all_entries(limits: DeviceLimits) -> Entries:
+    """The shipped entries of a device and the user's own."""
     entries: Entries = {}
     for path in [*sorted(SHIPPED.glob("*.json")), user_file()]:
         entries |= read(path, limits.name)
-
-    def choose(space: ProductSpace, limits: DeviceLimits) -> AnyMapping | None:
-        from glenside.hw_targets.codegen.mapping import GpuMapping
-
-        found = entries.get(key_of(space.key()))
-        return None if found is None else GpuMapping.from_json(dict(found.mapping))
-
-    return choose
+    return entries
 
 
 def _read(path: Path) -> dict[str, Entries]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from glenside.hw_targets.codegen.compile import (
     python_call,
 )
 from glenside.hw_targets.codegen.device.device import Code, Device
-from glenside.hw_targets.codegen.device.executable import DeviceExecutable
+from glenside.hw_targets.codegen.device.executable import DeviceExecutable, MappedProduct
 from glenside.hw_targets.codegen.launch import KernelCall, Place, Plan, PythonCall
 from glenside.language.shape import AccessType
 from glenside.language.term import Term, topological_order
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
         DeviceLimits,
         Dialect,
     )
+    from glenside.hw_targets.codegen.gpu.space import ProductSpace
+    from glenside.hw_targets.codegen.mapping import AnyMapping
     from glenside.hw_targets.codegen.partition import Partition
 
 Array = np.ndarray[Any, Any]
@@ -63,14 +67,10 @@ def compile_for_device(
     """
     check_sizes(outputs)
     from glenside.hw_targets.codegen.device.text import print_kernels
-    from glenside.hw_targets.codegen.gpu.interface import check_dtypes
-    from glenside.hw_targets.codegen.partition import partition
 
-    cut = partition(
-        outputs, inputs, params, plain=True, rows_last=_on_matrix_units(outputs, limits)
-    )
-    check_dtypes(cut, limits)
-    kernels, steps, watched = _steps(cut, limits, dialect, choose, staged, progress)
+    cut = cut_for_device(outputs, inputs, params, limits)
+    made = _steps(cut, limits, dialect, choose, staged, progress)
+    kernels, steps = made.kernels, made.steps
     if progress:
         progress("compile", 0, 1)
     text = print_kernels(kernels, limits, dialect)
@@ -94,7 +94,31 @@ def compile_for_device(
     code = build(text.text) if build is not None and text.text else Code(text.text)
     if progress:
         progress("compile", 1, 1)
-    return DeviceExecutable(plan, parameters, code, _module(kernels), watched, device)
+    executable = DeviceExecutable(plan, parameters, code, _module(kernels), made.watched, device)
+    executable.products = made.products
+    executable.origins = {n: each for n, each in cut.origins.items() if n in parameters}
+    return executable
+
+
+def cut_for_device(
+    outputs: Sequence[Term],
+    inputs: Mapping[str, AccessType],
+    params: Mapping[str, Array],
+    limits: DeviceLimits,
+) -> Partition:
+    """The program cut into steps, as a device with these limits is to compute it.
+
+    :raises InputError: a ``tensor`` leaf is neither an input nor a parameter.
+    :raises TargetError: the device lacks a dtype.
+    """
+    from glenside.hw_targets.codegen.gpu.interface import check_dtypes
+    from glenside.hw_targets.codegen.partition import partition
+
+    cut = partition(
+        outputs, inputs, params, plain=True, rows_last=_on_matrix_units(outputs, limits)
+    )
+    check_dtypes(cut, limits)
+    return cut
 
 
 def _on_matrix_units(outputs: Sequence[Term], limits: DeviceLimits) -> bool:
@@ -108,6 +132,16 @@ def _on_matrix_units(outputs: Sequence[Term], limits: DeviceLimits) -> bool:
     )
 
 
+@dataclass
+class _Steps:
+    """The kernels, all steps in order, what is complete after which, and products by launch."""
+
+    kernels: list[DeviceKernel] = field(default_factory=list)
+    steps: list[DeviceKernel | PythonCall] = field(default_factory=list)
+    watched: dict[int, list[tuple[Term, Place]]] = field(default_factory=dict)
+    products: dict[int, MappedProduct] = field(default_factory=dict)
+
+
 def _steps(
     cut: Partition,
     limits: DeviceLimits,
@@ -115,42 +149,51 @@ def _steps(
     choose: Choose | None,
     staged: bool,
     progress: Progress | None,
-) -> tuple[
-    list[DeviceKernel],
-    list[DeviceKernel | PythonCall],
-    dict[int, list[tuple[Term, Place]]],
-]:
-    """The kernels, all steps in order, and what is complete after which."""
+) -> _Steps:
     from glenside.hw_targets.codegen.gpu.fallback import element_kernel
     from glenside.hw_targets.codegen.gpu.interface import make_builder, make_kernels
+    from glenside.hw_targets.codegen.mapping import InfeasibleMapping, best_mapping
     from glenside.hw_targets.codegen.partition import Kernel, PythonStep
 
     builder = make_builder(cut)
-    kernels: list[DeviceKernel] = []
-    steps: list[DeviceKernel | PythonCall] = []
-    watched: dict[int, list[tuple[Term, Place]]] = {-1: []}
-    for term in cut.inputs.values():
-        watched[-1].append((cut.origin.get(term, term), place_of(cut.stored[term], term)))
+    result = _Steps()
+    result.watched[-1] = [
+        (cut.origin.get(term, term), place_of(cut.stored[term], term))
+        for term in cut.inputs.values()
+    ]
+
+    def noted(space: ProductSpace, limits: DeviceLimits) -> AnyMapping | None:
+        mapping = choose(space, limits) if choose is not None else None
+        if mapping is None:
+            try:
+                mapping = best_mapping(space, limits)
+            except InfeasibleMapping:
+                return None
+        first = len(result.kernels)
+        result.products[first] = MappedProduct(space.key(), json.loads(mapping.to_json()))
+        return mapping
+
     for number, step in enumerate(cut.steps):
         if progress:
             progress("lower", number, len(cut.steps))
         written: Term | None
         if isinstance(step, Kernel):
             if staged:
-                made = make_kernels(builder, step, number, limits, dialect, choose)
+                made = make_kernels(builder, step, number, limits, dialect, noted)
             else:
                 made = [element_kernel(builder, step, number, limits)]
-            kernels += made
-            steps += made
+            result.kernels += made
+            result.steps += made
             written = step.tail if step.into is None else None
         else:
             assert isinstance(step, PythonStep)  # A plain partition has no margins to fill.
-            steps.append(python_call(step.term, cut.stored))
+            result.steps.append(python_call(step.term, cut.stored))
             written = step.term
         if written is not None:
             place = place_of(cut.stored[written], written)
-            watched.setdefault(len(steps) - 1, []).append((cut.origin.get(written, written), place))
-    return kernels, steps, watched
+            known = result.watched.setdefault(len(result.steps) - 1, [])
+            known.append((cut.origin.get(written, written), place))
+    return result
 
 
 def _module(kernels: Sequence[DeviceKernel]) -> Any:

@@ -68,8 +68,10 @@ class Device(Protocol):
     def finish(self) -> None:
         """Waits for everything asked for."""
 
-    def time(self, run: Callable[[], None], repeat: int) -> list[float]:
-        """Seconds of ``repeat`` calls of what :meth:`prepare` gave, warm."""
+    def time(self, run: Callable[[], None], repeat: int, host: bool = False) -> list[float]:
+        """Seconds of ``repeat`` calls of what :meth:`prepare` gave, warm: the device's from the
+        first kernel to the last, gaps between them included; of ``host``, from the call until
+        everything is done."""
 
     def seconds(self, launches: Sequence[Launch], repeat: int) -> list[float]:
         """How long these took one after the other, ``repeat`` times, by the device's own clock."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from glenside.language.term import Term
 
 if TYPE_CHECKING:
     from glenside.hw_targets.codegen.device.cuda import CudaDevice
+    from glenside.hw_targets.codegen.storage import Origin
 
 Array = np.ndarray[Any, Any]
 Span = tuple[int, Array, Array]
@@ -61,6 +62,14 @@ def open_device(kind: str) -> Device:
     return CudaDevice()
 
 
+@dataclass(frozen=True)
+class MappedProduct:
+    """The key of a product's space and the mapping of its kernels, as JSON has it."""
+
+    space: str
+    mapping: Mapping[str, Any]
+
+
 class DeviceExecutable:
     """A program compiled for a device, which is opened at the first run.
 
@@ -83,6 +92,10 @@ class DeviceExecutable:
         self._device = device
         self._opened: _Opened | None = None
         self._turn = threading.Lock()
+        self.products: dict[int, MappedProduct] = {}
+        """By the number of the (first) launch that computes it; empty in a loaded program."""
+        self.origins: dict[int, Origin] = {}
+        """What parameters are made of, by their slot; likewise."""
 
     @property
     def module(self) -> Any:
@@ -150,18 +163,23 @@ class DeviceExecutable:
             ]
 
     def run_seconds(
-        self, inputs: Sequence[Mapping[str, Array]], repeat: int = 20, inside: int = 1
+        self,
+        inputs: Sequence[Mapping[str, Array]],
+        repeat: int = 20,
+        inside: int = 1,
+        host: bool = False,
     ) -> list[float]:
         """Seconds that the program's launches take, without transfers, ``repeat`` times.
 
         :param inputs: input sets that runs take in turn, each in memory of its own.
         :param inside: runs that are launched together and share one reading of the clock.
+        :param host: whether what launching costs the host counts, or the device's time alone.
         :raises TargetError: the program has host operators.
         """
         if any(isinstance(step, PythonCall) for step in self.plan.steps):
             raise TargetError("a program with host operators has no time on the device alone")
         with self._turn:
-            return self._open().run_seconds(inputs, repeat, inside)
+            return self._open().run_seconds(inputs, repeat, inside, host)
 
     def save(self, directory: str | Path) -> None:
         """Writes source, machine code, plan and parameters; ``launch.load`` reads them."""
@@ -316,7 +334,7 @@ class _Opened:
         return [self.download(place) for place in self.plan.outputs]
 
     def run_seconds(
-        self, inputs: Sequence[Mapping[str, Array]], repeat: int, inside: int
+        self, inputs: Sequence[Mapping[str, Array]], repeat: int, inside: int, host: bool
     ) -> list[float]:
         sets = []
         for given in inputs:
@@ -333,7 +351,7 @@ class _Opened:
         launches = [
             each for k in range(inside) for each in self._launches(calls, sets[k % len(sets)])
         ]
-        times = self.device.time(self.device.prepare(launches), repeat)
+        times = self.device.time(self.device.prepare(launches), repeat, host)
         return [seconds / inside for seconds in times]
 
     def steps(self, inputs: Mapping[str, Array]) -> Iterator[int]:

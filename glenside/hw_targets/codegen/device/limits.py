@@ -16,8 +16,9 @@ _KIB = 1 << 10
 def opencl_limits(device: Any = None) -> DeviceLimits:
     """What an OpenCL device allows, the machine's by default.
 
-    Rates are not in OpenCL: they are estimated from compute units and clock, or taken from the
-    profile of the same kind of device.
+    They are called as the device's profile is, if it has one: ``opencl:nvidia-h200`` for the device
+    that its driver calls NVIDIA H200. So tuning files know it by either way. Rates are not in
+    OpenCL: they are the profile's, or estimated from compute units and clock.
 
     :raises TargetError: there is no device.
     """
@@ -28,7 +29,11 @@ def opencl_limits(device: Any = None) -> DeviceLimits:
     extensions = str(found.extensions).split()
     units, clock = int(found.max_compute_units), float(found.max_clock_frequency) * 1e6
     processor = bool(found.type & cl.device_type.CPU)
-    if processor:
+    name = f"opencl:{'-'.join(str(found.name).lower().split())}"
+    known = PROFILES.get(name)
+    if known is not None:
+        base = known
+    elif processor:
         base = device_profile("opencl:cpu")
     elif "nvidia" in str(found.vendor).lower():
         base = device_profile("opencl:nvidia-h200")
@@ -37,9 +42,16 @@ def opencl_limits(device: Any = None) -> DeviceLimits:
     lanes = 16 if processor else 128
     x, y, z = (int(size) for size in list(found.max_work_item_sizes)[:3])
     local = int(found.local_mem_size)
+    if known is None:
+        base = replace(
+            base,
+            peak={**base.peak, "float32": 2 * lanes * units * (clock or base.clock)},
+            clock=clock or base.clock,
+            cache_bytes=int(found.global_mem_cache_size) or base.cache_bytes,
+        )
     return replace(
         base,
-        name=f"opencl:{str(found.name).strip()}",
+        name=name,
         threads_per_group=int(found.max_work_group_size),
         group_size=(x, y, z),
         local_bytes=local,
@@ -48,9 +60,6 @@ def opencl_limits(device: Any = None) -> DeviceLimits:
         compute_units=units,
         fp16="cl_khr_fp16" in extensions,
         fp64="cl_khr_fp64" in extensions,
-        peak={**base.peak, "float32": 2 * lanes * units * (clock or base.clock)},
-        clock=clock or base.clock,
-        cache_bytes=int(found.global_mem_cache_size) or base.cache_bytes,
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from glenside.errors import TargetError
+from glenside.hw_targets.codegen.device.device import Code
 
 _OPTIONS = ("-O3", "-std=c++17", "--split-compile=0")
 
@@ -22,6 +23,16 @@ def find_nvcc() -> str | None:
         if found is None and os.environ.get(variable):
             found = shutil.which("nvcc", path=str(Path(os.environ[variable]) / "bin"))
     return found
+
+
+def compiled(source: str, architecture: str) -> Code:
+    """CUDA C with its machine code for an architecture, ``sm_90`` say.
+
+    :raises TargetError: as :func:`compile_cubin`.
+    """
+    if "wgmma." in source:  # What only this very architecture has needs its name with an "a".
+        architecture = f"{architecture.removesuffix('a')}a"
+    return Code(source, compile_cubin(source, architecture), architecture)
 
 
 def compile_cubin(source: str, architecture: str, options: Sequence[str] = ()) -> bytes:

@@ -28,12 +28,20 @@ if TYPE_CHECKING:
     )
     from glenside.hw_targets.codegen.mapping import AnyMapping
     from glenside.hw_targets.codegen.partition import Kernel, Partition
+    from glenside.hw_targets.codegen.storage import Origin
+    from glenside.language.term import Term
 
 Array = np.ndarray[Any, Any]
 
 TOLERANCE = {"float16": 2e-2, "float32": 1e-3, "float64": 1e-9}
 """Largest difference between two ways, relative to the largest result."""
 _NAME = "trial_{}_{}"
+_MOST_TOLD = 1 << 25
+"""Elements up to which the packing of a parameter is told."""
+_COPIES = 512
+"""Of parameters, so that none is in the cache when its turn comes."""
+_PERIOD = 1_000_003
+"""Random numbers that are drawn; more elements repeat them."""
 
 
 @dataclass
@@ -49,7 +57,12 @@ class Trial:
 
 @dataclass
 class Trials:
-    """The ways, their code, and the buffers: dtype and elements of each, contents of some."""
+    """The ways, their code, and the buffers: dtype and elements of each, contents of some.
+
+    ``complete`` says that the contents of all parameters are known, so that results can be compared
+    though each way has them packed differently. Where the model's parameters do not fit into the
+    device's cache, of ``cache`` bytes, each run finds its own outside of it; 0: they do fit.
+    """
 
     space: str
     code: Code
@@ -58,9 +71,34 @@ class Trials:
     result: int
     trials: list[Trial]
     arrays: dict[int, Array] = field(default_factory=dict)
+    origins: dict[int, Origin] = field(default_factory=dict)
+    complete: bool = True
+    cache: int = 0
+
+    def with_machine_code(self, architecture: str) -> Trials:
+        """The same with machine code of CUDA C, where there is none yet and nvcc is here.
+
+        :raises TargetError: nvcc refuses the source.
+        """
+        from glenside.hw_targets.codegen.device.nvcc import compiled, find_nvcc
+
+        if self.code.binary is not None or not architecture or find_nvcc() is None:
+            return self
+        return replace(self, code=compiled(self.code.source, architecture))
 
     def save(self, folder: Path, name: str) -> None:
-        """Writes all but the arrays: ``name.json`` and the code beside it."""
+        """Writes ``name.json``, the code and how parameters are packed, not what they hold."""
+        from glenside.hw_targets.codegen.device.recipes import recipe_of
+
+        sources: dict[Term, int] = {}
+        told, orders = {}, {}
+        for number, origin in self.origins.items():
+            if origin.term.type.size <= _MOST_TOLD:
+                recipe = recipe_of(origin)
+                source = sources.setdefault(origin.term, len(sources))
+                shape = list(origin.term.shape)
+                told[number] = [source, shape, list(recipe.repeated), recipe.rounded]
+                orders[str(number)] = np.frombuffer(recipe.order, np.uint8)
         data = {
             "space": self.space,
             "architecture": self.code.architecture,
@@ -68,16 +106,23 @@ class Trials:
             "buffers": {str(key): buffer for key, buffer in self.buffers.items()},
             "result": self.result,
             "trials": [asdict(trial) for trial in self.trials],
+            "parameters": told,
+            "complete": self.arrays.keys() <= told.keys(),
+            "cache": self.cache,
         }
-        (folder / f"{name}.json").write_text(json.dumps(data))
+        np.savez(folder / f"{name}.npz", **orders)  # type: ignore[arg-type]
         if self.code.binary is not None:
             (folder / f"{name}.cubin").write_bytes(self.code.binary)
         else:
             (folder / f"{name}.source").write_text(self.code.source)
+        # Last, since it says that the others are there.
+        (folder / f"{name}.json").write_text(json.dumps(data))
 
     @staticmethod
     def load(folder: Path, name: str) -> Trials:
-        """What :meth:`save` wrote."""
+        """What :meth:`save` wrote, with random numbers for parameters."""
+        from glenside.hw_targets.codegen.device.recipes import Recipe
+
         data = json.loads((folder / f"{name}.json").read_text())
         binary, source = folder / f"{name}.cubin", folder / f"{name}.source"
         code = Code(
@@ -85,16 +130,26 @@ class Trials:
             binary.read_bytes() if binary.is_file() else None,
             data["architecture"],
         )
+        buffers = {int(key): (dtype, size) for key, (dtype, size) in data["buffers"].items()}
+        arrays = {}
+        with np.load(folder / f"{name}.npz") as orders:
+            for key, (source, shape, repeated, rounded) in data["parameters"].items():
+                value = _drawn(source, shape, repeated, buffers[int(key)][0])
+                recipe = Recipe(tuple(repeated), orders[key].tobytes(), rounded)
+                arrays[int(key)] = recipe.apply(value)
         return Trials(
             data["space"],
             code,
-            {key: Entry(**entry) for key, entry in data["entries"].items()},
-            {int(key): (dtype, size) for key, (dtype, size) in data["buffers"].items()},
+            {key: Entry.from_json(entry) for key, entry in data["entries"].items()},
+            buffers,
             data["result"],
             [
                 Trial(each["mapping"], [(name, list(b)) for name, b in each["launches"]])
                 for each in data["trials"]
             ],
+            arrays,
+            complete=data["complete"],
+            cache=data["cache"],
         )
 
 
@@ -107,9 +162,11 @@ def make_trials(
     mappings: Sequence[AnyMapping],
     build: Callable[[str], Code] | None = None,
     reference: bool = True,
+    cache: int = 0,
 ) -> Trials:
     """The ways to compute step ``number`` of a partition, one for each mapping that can be lowered.
 
+    :param cache: bytes of the device's cache if the model's parameters do not fit into it, else 0.
     :param reference: whether the first way is one thread an element, as a check of the others.
     """
     from glenside.hw_targets.codegen.device.text import tidied
@@ -118,10 +175,16 @@ def make_trials(
     from glenside.hw_targets.codegen.gpu.interface import make_builder, make_kernels
 
     # What the ways add (packed parameters, scratch memory) is let go of with them.
-    cut = replace(cut, buffers=list(cut.buffers), stored=dict(cut.stored), arrays=dict(cut.arrays))
+    cut = replace(
+        cut,
+        buffers=list(cut.buffers),
+        stored=dict(cut.stored),
+        arrays=dict(cut.arrays),
+        origins=dict(cut.origins),
+    )
     step: Kernel = cut.steps[number]  # type: ignore[assignment]
     place = step.into or cut.stored[step.tail]
-    result = Trials(space, Code(""), {}, {}, place.buffer, [])
+    result = Trials(space, Code(""), {}, {}, place.buffer, [], cache=cache)
     kernels: list[DeviceKernel] = []
     ways: list[AnyMapping | None] = [None] if reference else []
     for mapping in [*ways, *mappings]:
@@ -147,7 +210,11 @@ def make_trials(
     for kernel in kernels:
         entry = printed[kernel.name]
         result.entries[kernel.name] = Entry(
-            list(kernel.grid), list(kernel.block), entry.dynamic_bytes
+            list(kernel.grid),
+            list(kernel.block),
+            entry.dynamic_bytes,
+            overlapped=dialect == "cuda",
+            maps=list(kernel.maps),
         )
     for trial in result.trials:
         for launch in trial.launches:
@@ -157,6 +224,8 @@ def make_trials(
                 result.buffers[buffer] = (held.dtype, held.size)
                 if buffer in cut.arrays:
                     result.arrays[buffer] = cut.arrays[buffer]
+                if buffer in cut.origins:
+                    result.origins[buffer] = cut.origins[buffer]
     text = tidied(program.text, dialect)
     result.code = Code(text) if build is None else build(text)
     return result
@@ -174,14 +243,15 @@ def _renamed(kernel: DeviceKernel, name: str) -> str | None:
 def measure(trials: Trials, device: Device, repeat: int = 7) -> list[float | None]:
     """Seconds of each way, by the device's clock; None for one whose result is wrong.
 
-    Results are only held against the first way's where that is one thread an element and the
-    buffers' contents are known: what is packed is packed differently for each way.
+    The plain way, one thread an element, runs once only: it may be a thousand times slower.
+    Results are only held against the first way's where that is one thread an element and what
+    parameters hold is known: what is packed is packed differently for each way.
     """
     device.build(trials.code, trials.entries)
     rng = np.random.default_rng(0)
     common: dict[int, Any] = {}
     times: list[float | None] = []
-    known = trials.trials[0].mapping is None and bool(trials.arrays)
+    known = trials.trials[0].mapping is None and trials.complete
     right: Array | None = None
     for trial in trials.trials:
         memory = {}
@@ -192,10 +262,7 @@ def measure(trials: Trials, device: Device, repeat: int = 7) -> list[float | Non
         dtype, size = trials.buffers[trials.result]
         poison = np.full(size * np.dtype(dtype).itemsize, 0xFF, np.uint8)
         device.write(memory[trials.result], 0, poison)
-        launches = [
-            Launch(name, trials.entries[name], [memory[b] for b in buffers])
-            for name, buffers in trial.launches
-        ]
+        launches = _launches(trials, trial, memory)
         device.prepare(launches)()
         got = poison.view(dtype)
         device.read(memory[trials.result], 0, poison)
@@ -204,20 +271,63 @@ def measure(trials: Trials, device: Device, repeat: int = 7) -> list[float | Non
             if not _agree(got, right):
                 times.append(None)
                 continue
-        times.append(median(device.seconds(launches, repeat)))
+        if trial.mapping is None:
+            times += device.time(device.prepare(launches), 1)
+        else:
+            times.append(_seconds(trials, trial, memory, device, repeat))
     return times
+
+
+def _launches(trials: Trials, trial: Trial, memory: dict[int, Any]) -> list[Launch]:
+    return [
+        Launch(name, trials.entries[name], [memory[b] for b in buffers])
+        for name, buffers in trial.launches
+    ]
+
+
+def _seconds(
+    trials: Trials, trial: Trial, memory: dict[int, Any], device: Device, repeat: int
+) -> float:
+    """The median of one run's times; with parameters out of the cache, each run has its own."""
+    constant = [b for b in memory if b in trials.arrays]
+    size = sum(trials.arrays[b].nbytes for b in constant)
+    copies = min(-(-2 * trials.cache // max(size, 1)), _COPIES) if size else 0
+    if copies < 2:
+        return median(device.seconds(_launches(trials, trial, memory), repeat))
+    launches: list[Launch] = []
+    for _ in range(copies):
+        own = dict(memory)
+        for buffer in constant:
+            array = np.ascontiguousarray(trials.arrays[buffer]).reshape(-1)
+            own[buffer] = device.allocate(array.nbytes)
+            device.write(own[buffer], 0, array.view(np.uint8))
+        launches += _launches(trials, trial, own)
+    return median(device.time(device.prepare(launches), repeat)) / copies
 
 
 def _fill(trials: Trials, buffer: int, device: Device, rng: np.random.Generator) -> Any:
     dtype, size = trials.buffers[buffer]
     array = trials.arrays.get(buffer)
     if array is None:
-        values = rng.standard_normal(size, np.float32)
+        values = np.resize(rng.standard_normal(min(size, _PERIOD), np.float32), size)
         array = values.astype(dtype) if np.dtype(dtype).kind == "f" else np.zeros(size, dtype)
     array = np.broadcast_to(np.asarray(array).reshape(-1), (size,))
     memory = device.allocate(size * np.dtype(dtype).itemsize)
     device.write(memory, 0, np.ascontiguousarray(array).view(np.uint8))
     return memory
+
+
+def _drawn(seed: int, shape: Sequence[int], repeated: Sequence[int], dtype: str) -> Array:
+    """Random numbers for a parameter, such that sums of products stay small."""
+    small = [1 if k in repeated else size for k, size in enumerate(shape)]
+    size = int(np.prod(small, dtype=np.int64))
+    if np.dtype(dtype).kind == "f":
+        rng = np.random.default_rng(seed)
+        values = np.resize(rng.standard_normal(min(size, _PERIOD), np.float32), size)
+        values *= np.float32(max(int(np.prod(small[1:])), 1) ** -0.5)
+    else:
+        values = np.zeros(size, np.float32)
+    return np.broadcast_to(values.astype(dtype).reshape(small), shape)
 
 
 def _agree(got: Array, right: Array) -> bool:

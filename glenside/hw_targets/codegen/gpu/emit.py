@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from glenside.errors import TargetError
+from glenside.hw_targets.codegen.gpu import opencl_c
 from glenside.hw_targets.codegen.gpu.interface import DeviceKernel, DeviceLimits, Dialect
-from glenside.hw_targets.codegen.gpu.threads import UNROLL
 
 _DISABLED = ["tirx.NarrowDataType", "s_tir.CompactBufferAllocation"]
 """Positions have 32 bits from the start, and the first pass also narrows casts of data; buffers
@@ -20,10 +20,6 @@ _CONFIG = {
     "tirx.UnrollLoop": {"explicit_unroll": False, "auto_max_step": 0},
     "tirx.disable_cse_tir": True,
 }
-_LIBRARY = (
-    "exp|log|sin|cos|tan|asin|acos|atan|sinh|cosh|asinh|acosh|atanh|tanh|erf|fmod|pow|sqrt|floor|"
-    "ceil|fabs"
-)
 
 
 @dataclass(frozen=True)
@@ -116,42 +112,5 @@ def _generate(
     text = str(tvm.get_global_func(f"target.build.{dialect}")(device, found).inspect_source())
     text = re.sub(r"\b(\w+)_kernel\b", lambda m: m[1] if m[1] in orders else m[0], text)
     if dialect == "opencl":
-        # OpenCL C overloads the functions that the C library names by type.
-        text = re.sub(rf"\b({_LIBRARY})f\(", r"\1(", text)
-        text = _conditionals(text)
-        text = re.sub(rf"^( *)(for \(int {UNROLL}\w* = 0)", r"\1#pragma unroll\n\1\2", text,
-                      flags=re.MULTILINE)  # fmt: skip
+        text = opencl_c.repaired(text, {kernel.name: kernel.block for kernel in kernels})
     return text, orders
-
-
-_SCALAR = re.compile(r"\(*convert_[a-z]+\(")
-"""How a condition of one element begins; that of a vector has a number behind the type."""
-
-
-def _conditionals(text: str) -> str:
-    """``select`` of scalars as ``?:``: arithmetic on narrow integers gives int, and a call with
-    operands of several types would be ambiguous."""
-    at = text.find("select(")
-    while at >= 0:
-        parts, end = _arguments(text, at + len("select("))
-        if len(parts) == 3 and _SCALAR.match(parts[2]):
-            otherwise, chosen, condition = parts
-            made = f"(({condition}) ? ({chosen}) : ({otherwise}))"
-            text = text[:at] + made + text[end:]
-            at = text.find("select(", at)  # Operands may hold others.
-        else:
-            at = text.find("select(", at + 1)
-    return text
-
-
-def _arguments(text: str, start: int) -> tuple[list[str], int]:
-    """The arguments of a call, from behind its parenthesis on, and where it ends."""
-    parts, depth, at, begun = [], 0, start, start
-    while depth >= 0:
-        letter = text[at]
-        depth += (letter in "([") - (letter in ")]")
-        if depth < 0 or (letter == "," and not depth):
-            parts.append(text[begun:at].strip())
-            begun = at + 1
-        at += 1
-    return parts, at

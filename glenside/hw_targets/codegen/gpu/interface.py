@@ -16,6 +16,7 @@ import numpy as np
 
 from glenside.errors import TargetError
 from glenside.hw_targets.codegen.kernels import Argument, KernelBuilder
+from glenside.hw_targets.codegen.launch import TensorMap
 from glenside.hw_targets.codegen.partition import Kernel, Partition
 from glenside.hw_targets.codegen.schedule import Machine
 
@@ -84,6 +85,13 @@ class DeviceLimits:
     """Whether products of float32 may be rounded to 10 bits of mantissa, for the matrix units."""
 
     @property
+    def copies_in_background(self) -> bool:
+        """Whether threads go on while what they fetch for local memory is under way (CUDA's
+        asynchronous copies, from compute capability 8.0 on)."""
+        number = self.architecture.removeprefix("sm_").rstrip("a")
+        return number.isdigit() and int(number) >= 80
+
+    @property
     def has_matrix_units(self) -> bool:
         """Whether there are the matrix units that kernels are made for, Hopper's."""
         return bool(self.tensor_peak) and self.architecture.rstrip("a") == "sm_90"
@@ -133,6 +141,8 @@ class DeviceKernel:
     local_bytes: int = 0
     cluster: int = 1
     """Groups that run together and read each other's local memory (CUDA only)."""
+    maps: tuple[TensorMap, ...] = ()
+    """What the entry point takes behind the pointers (CUDA only)."""
     writes: Any = None
     """The term whose value is complete after this launch, if any."""
     predicted: float | None = None
@@ -162,11 +172,12 @@ def make_kernels(
     :param choose: names the mapping of products; by default the predicted best.
     :raises TargetError: the device lacks a dtype, or a limit does not admit any kernel.
     """
-    from glenside.hw_targets.codegen.gpu import fallback, products
+    from glenside.hw_targets.codegen.gpu import fallback, products, rows
 
     made = products.product_kernels(builder, step, number, limits, dialect, choose)
     if made is None:
-        made = [fallback.element_kernel(builder, step, number, limits)]
+        shared = rows.shared_kernel(builder, step, number, limits)
+        made = [shared or fallback.element_kernel(builder, step, number, limits)]
     for kernel in made:
         limits.check(kernel)
     return made

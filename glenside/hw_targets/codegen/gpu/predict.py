@@ -18,24 +18,48 @@ import numpy as np
 from glenside.hw_targets.codegen import scalars
 from glenside.hw_targets.codegen.gpu.interface import DeviceLimits
 from glenside.hw_targets.codegen.gpu.space import ProductSpace
+from glenside.hw_targets.codegen.loops import strides_of
 from glenside.hw_targets.codegen.mapping import GpuMapping
 
+Array = np.ndarray[Any, Any]
+
 _MODEL = {
-    "floor": 0.812,  # microseconds of a kernel beside its launch
-    "exchange": 1.11,  # cycles a warp takes to hand one sum a thread to another
-    "load": 3.03,  # instructions' worth of reading local memory
-    "bring": 2.32,  # instructions an element of the streamed operand takes to be staged
+    "floor": 0.236,  # microseconds of a kernel beside its launch
+    "exchange": 0.23,  # cycles a warp takes to hand one sum a thread to another
+    "load": 0.741,  # instructions' worth of reading local memory
+    "row": 1.79,  # and of each element of the resident operand that it brings
+    "bank": 7.03,  # and of reading it once more, since lanes want several rows of a bank
+    "bring": 1.77,  # instructions an element of the streamed operand takes to be staged
+    "latency": 206,  # cycles until what is read past local memory is there
+    "packed": 273,  # the same of the resident operand, which is read in order
+    "uneven": 0.676,  # of a unit's quarters that a group leaves idle, what is lost
     "hide": 0.88,  # warps of one unit that hide the latency of arithmetic
-    "wait": 0.639,  # microseconds of a stage that one group alone waits
-    "batch": 20.7,  # fetches of one thread that are under way at a time
-    "share": 0.447,  # how far groups on one unit hide each other's waiting
-    "result": 273e3,  # transactions of 32 bytes a microsecond
-    "direct": 1.0,  # of that, where nothing is staged
-    "handing": 0.383,  # microseconds to hand on sums at the end
-    "unstaged": 3.19,  # how much dearer reading past local memory is
+    "wait": 1,  # microseconds of a stage that one group alone waits
+    "batch": 20,  # fetches of one thread that are under way at a time
+    "share": 0.415,  # how far groups on one unit hide each other's waiting
+    "joined": 1.72,  # the power of the elements that are read together by which reading gets cheaper
+    "line": 2.08,  # and of reading one more line of the cache, past local memory
+    "scatter": 0.0177,  # by how much storing takes longer where 32 threads store to many lines
+    "camp": 0.664,  # and for each of them at the same distance of 4 KiB, which one part of the cache has
+    "result": 386e3,  # lines of 128 bytes a microsecond
+    "direct": 0.0428,  # of that, where nothing is staged
+    "handing": 1.59,  # microseconds to hand on sums at the end
+    "unstaged": 13.3,  # how much dearer reading past local memory is
     "overlap": 1.17,  # of the time it takes to store, what is not hidden
-    "sum": 3.43e6,  # bytes of partial sums read a microsecond
+    "sum": 2.54e6,  # bytes of partial sums read a microsecond
+    "second": 0.0612,  # launches' worth of a second kernel
+    "ahead": 0.0734,  # of the waiting, what is left where the next stage is fetched meanwhile
+    "each": 1.76,  # registers a sum takes
+    "other": 8.94,  # and those beside sums and operands
 }
+
+
+_LANES = 32
+"""Threads that are looked at, and banks of local memory, of 4 bytes each."""
+_FEW = 8
+"""Lines of the cache that 32 threads can store to at a time without waiting."""
+_LINE = 32
+"""Elements of 4 bytes in a line of the cache."""
 
 
 def predict(space: ProductSpace, mapping: GpuMapping, limits: DeviceLimits) -> float:
@@ -43,16 +67,14 @@ def predict(space: ProductSpace, mapping: GpuMapping, limits: DeviceLimits) -> f
     return float(predict_all(space, [mapping], limits)[0])
 
 
-def predict_all(
-    space: ProductSpace, mappings: Sequence[GpuMapping], limits: DeviceLimits
-) -> np.ndarray[Any, Any]:
+def predict_all(space: ProductSpace, mappings: Sequence[GpuMapping], limits: DeviceLimits) -> Array:
     """Seconds of each mapping."""
     model = _MODEL
     axes = space.axes
     roles = np.array([axis.role for axis in axes])
     sizes = np.array([axis.size for axis in axes], dtype=float)
 
-    def column(name: str) -> np.ndarray[Any, Any]:
+    def column(name: str) -> Array:
         rows = [getattr(mapping, name) for mapping in mappings]
         return np.array(rows, dtype=float).reshape(len(mappings), len(axes))
 
@@ -63,7 +85,7 @@ def predict_all(
     groups = np.where(reduced, 1, np.ceil(sizes / tile))
     stages = np.where(reduced, np.ceil(sizes / (split * chunk)), 1).prod(axis=1)
 
-    def over(values: np.ndarray[Any, Any], *which: str) -> np.ndarray[Any, Any]:
+    def over(values: Array, *which: str) -> Array:
         return values[:, np.isin(roles, which)].prod(axis=1)
 
     count = threads.prod(axis=1)
@@ -103,14 +125,22 @@ def predict_all(
     each = over(chunk, "k") / in_group
     staged = np.array([m.staged for m in mappings]).reshape(len(mappings), 2)
     past = np.where(staged[:, 1], 1.0, model["unstaged"])
-    issue = each * (sums + (run / shared * past + rows / np.maximum(width, 1)) * model["load"])
-    brought = np.where(staged[:, 1], box * model["bring"], 0)
+    banks, read, stored, even = _lanes(space, mappings, tile, extents, threads, vector)
+    again = np.where(staged[:, 1], (banks - 1) * model["bank"], (read - 1) * model["line"])
+    joined = np.where(staged[:, 1], even ** model["joined"], 1)
+    reads = run / shared * (past * model["load"] + again) / joined
+    fetched = rows / np.maximum(width, 1) * model["load"] + rows * model["row"]
+    issue = each * (sums + reads + fetched)
+    width, slowest = _fetches(space, extents, count)
+    brought = np.where(staged[:, 1], box / width * model["bring"], 0)
     brought = brought + np.where(staged[:, 0], resident_elements, 0)
     issue = issue + brought / count
-    used = np.minimum(limits.thread_registers, sums + run + rows + 36)
+    used = sums * model["each"] + run + rows + model["other"]
+    used = np.minimum(limits.thread_registers, used)
+    buffers = np.minimum(np.array([m.buffers for m in mappings]), stages)
     exchanged = np.array([m.gathered for m in mappings]) | (in_group > 1)
     local = np.maximum(
-        (box + resident_elements) * element, np.where(exchanged, sums * count * inner, 0)
+        (box + resident_elements) * element * buffers, np.where(exchanged, sums * count * inner, 0)
     )
     together = np.minimum.reduce(
         [
@@ -126,48 +156,168 @@ def predict_all(
     lanes = limits.peak.get(space.accumulate, 1e12) / 2 / limits.compute_units / limits.clock
     hidden = np.minimum(1, together * warps * (1 + np.minimum(sums, 64) / 64) / 2 / model["hide"])
     us = 1e6
-    cycles = per_unit * stages * issue * warps * limits.warp / lanes / hidden
+    # A unit issues for four warps at a time, each of its own.
+    evened = warps + (np.ceil(warps / 4) * 4 - warps) * model["uneven"]
+    cycles = per_unit * stages * issue * evened * limits.warp / lanes / hidden
     cycles = cycles + per_unit * np.where(exchanged, sums * warps * model["exchange"], 0)
     compute = cycles / limits.clock * us
     # A thread's fetches are under way a few at a time; other groups compute meanwhile.
-    fetches = np.where(staged[:, 1], box, 0) + np.where(staged[:, 0], resident_elements / 4, 0)
-    wait = model["wait"] * (1 + fetches / count / model["batch"]) / together ** model["share"]
+    fetches = np.where(staged[:, 1], slowest, 0)
+    fetches = fetches + np.where(staged[:, 0], np.ceil(resident_elements / 4 / count), 0)
+    wait = model["wait"] * (1 + fetches / model["batch"]) / together ** model["share"]
     wait = np.where(staged.any(axis=1), wait, wait * model["direct"])
+    later = wait * np.where(buffers > 1, model["ahead"], 1)
     turns = np.ceil(per_unit / together)
-    compute = compute + turns * (stages * wait + np.where(exchanged, model["handing"], 0))
+    # A thread that reads past local memory waits at every step of its loop.
+    alone = [k for k in space.of("k") if not any(k in space.windows_of(n) for n in space.of("n"))]
+    steps = stages * (chunk[:, alone] / threads[:, alone]).prod(axis=1)
+    latency = np.where(staged[:, 1], 0, model["latency"])
+    latency = np.maximum(latency, np.where(staged[:, 0], 0, model["packed"]))
+    compute = np.maximum(compute, turns * steps * latency / limits.clock * us)
+    compute = compute + turns * (
+        wait + (stages - 1) * later + np.where(exchanged, model["handing"], 0)
+    )
     traffic = (box + resident_elements) * element * stages * blocks
     result = space.size("batch", "m", "n") * inner
     time = np.maximum(compute, traffic / limits.cache_bandwidth * us)
     time = time + limits.launch_seconds * us * model["floor"]
     padded = over(groups * tile, "m") * space.size("batch", "n") * inner * splits
-    second = padded / 32 / model["result"] + limits.launch_seconds * us + padded / model["sum"]
-    second = second + result / 32 / model["result"]
-    apart = _elements_together(space, mappings, threads, vector)
-    direct = result / inner / apart / model["result"] * model["overlap"]
+    second = padded / 128 / model["result"] + padded / model["sum"]
+    second = second + limits.launch_seconds * us * model["second"]
+    second = second + result / 128 / model["result"]
+    lines = result / inner / stored[0]
+    scattered = 1 + np.clip(stored[1] / _FEW - 1, 0, 1) * model["scatter"]
+    scattered = scattered + (stored[2] - 1) * model["camp"]
+    direct = lines * scattered / model["result"] * model["overlap"]
     time = time + np.where(splits == 1, direct, second)
     # What is read from and written to the device's memory at least.
     operands = math.prod(space.resident.shape) + math.prod(space.streamed.shape)
     least = (operands * element + result) / limits.bandwidth
-    return np.asarray(np.maximum(time / us, least + limits.launch_seconds))
+    return np.asarray(np.maximum(time / us, least + limits.launch_seconds * model["floor"]))
 
 
-def _elements_together(
+def _fetches(space: ProductSpace, extents: Sequence[Array], count: Array) -> tuple[Array, Array]:
+    """Elements of the streamed operand that a thread brings at a time, as far as alignment within
+    its memory goes, and how often the busiest thread does so for a stage."""
+    streamed = space.streamed
+    sizes = [np.broadcast_to(each, len(count)) for each in extents]
+    memory = streamed.memory
+    width = np.ones(len(count))
+    strides = streamed.strides or strides_of(streamed.shape)
+    last = min(
+        (d for d, size in enumerate(streamed.shape) if size > 1),
+        key=lambda d: (strides[d] or 1 << 62, -d),
+        default=None,
+    )
+    if memory is not None and last is not None and memory.strides[last] == 1:
+        others = zip(memory.strides, streamed.shape, strict=True)
+        fixed = [streamed.shape[last], streamed.start[last], memory.offset]
+        fixed += [step for d, (step, size) in enumerate(others) if d != last and size > 1]
+        if memory.before[last] == 0 and memory.size[last] == streamed.shape[last]:
+            for wide in (2, 4):
+                if all(number % wide == 0 for number in fixed):
+                    width = np.where(sizes[last] % wide == 0, wide, width)
+    serial = [
+        d
+        for d in range(len(sizes))
+        if d != last
+        and all(space.axes[k].role == "k" for k in streamed.axes_of(d))
+        and not any(space.windows_of(n) and d in streamed.dimensions_of(n) for n in space.of("n"))
+    ]
+    deep = math.prod(sizes[d] for d in serial) if serial else np.ones(len(count))
+    pieces = math.prod(sizes) / deep / width
+    parts = np.clip(count // pieces, 1, deep)
+    return width, np.ceil(pieces * parts / count) * np.ceil(deep / parts)
+
+
+def _lanes(
     space: ProductSpace,
     mappings: Sequence[GpuMapping],
-    threads: np.ndarray[Any, Any],
-    vector: np.ndarray[Any, Any],
-) -> np.ndarray[Any, Any]:
-    """How many neighbouring results a transaction stores."""
+    tile: Array,
+    extents: Sequence[Array],
+    threads: Array,
+    vector: Array,
+) -> tuple[Array, Array, list[Array], Array]:
+    """What 32 neighbouring threads do at a time: places of local memory that they want of one bank
+    when they read the streamed operand; lines of the cache that they want where they read it past
+    local memory; results that they store of one line, lines that they store to, and those of them
+    at the same distance of 4 KiB; elements of local memory that surely lie together at a multiple of
+    as many."""
+    count, axes = len(mappings), space.axes
+    fast = np.array([m.resident_fast for m in mappings])
+    lanes = np.zeros((count, len(axes), _LANES), dtype=np.int64)
+    first = [*space.of("k"), *space.of("batch")]
+    orders = ((True, [*space.of("n"), *space.of("m")]), (False, [*space.of("m"), *space.of("n")]))
+    for kind, last in orders:
+        chosen = fast == kind
+        rest = np.broadcast_to(np.arange(_LANES), (int(chosen.sum()), _LANES))
+        for k in reversed([*first, *last]):
+            size = threads[chosen, k].astype(np.int64)[:, None]
+            lanes[chosen, k], rest = rest % size, rest // size
+    places_of = vector.astype(np.int64)
+    places = lanes * places_of[:, :, None]
+    streamed = space.streamed
+    # The dimension along which threads keep runs lies innermost in local memory; of the others,
+    # those that only reduced loops move along lie outermost.
+    runs = [(streamed.dimensions_of(k) or [-1])[-1] for k in space.of("n")]
+    wide = vector[:, space.of("n")] > 1
+    innermost = np.full(count, runs[-1] if runs else -1)
+    for number, d in sorted(enumerate(runs), key=lambda pair: pair[1]):
+        innermost = np.where(wide[:, number], d, innermost)
+    address = np.zeros((count, _LANES), dtype=np.int64)
+    even = np.full(count, 4, dtype=np.int64)
+    for last in np.unique(innermost):
+        chosen = innermost == last
+        order = sorted(
+            range(len(streamed.shape)),
+            key=lambda d: (d == last, any(axes[k].role != "k" for k in streamed.axes_of(d)), d),
+        )
+        for k in streamed.axes_of(last) if last >= 0 else ():
+            if axes[k].role != "k":
+                moved = np.where(threads[chosen, k] > 1, places_of[chosen, k], 4)
+                even[chosen] = np.gcd(even[chosen], streamed.steps[k][last] * moved)
+        pitch = np.ones(int(chosen.sum()), dtype=np.int64)
+        for d in reversed(order):
+            for k in streamed.axes_of(d):
+                address[chosen] += places[chosen, k] * (streamed.steps[k][d] * pitch)[:, None]
+            size = np.broadcast_to(extents[d], count)[chosen].astype(np.int64)
+            if d == last:
+                even[chosen] = np.gcd(even[chosen], size)
+            pitch = pitch * size
+    strides = streamed.strides or strides_of(streamed.shape)
+    memory, out = (np.zeros((count, _LANES), dtype=np.int64) for _ in range(2))
+    steps = space.out_steps or tuple(1 << 20 for _ in axes)
+    width = np.ones(count)
+    for k, axis in enumerate(axes):
+        moved = sum(step * stride for step, stride in zip(streamed.steps[k], strides, strict=True))
+        memory += places[:, k] * moved
+        if axis.role != "k":
+            out += places[:, k] * steps[k]
+            if steps[k] == 1:
+                even = np.where(vector[:, k] % 2 == 0, 2, 1)
+                width = np.where(vector[:, k] % 4 == 0, 4, even)
+    read, lines = (_distinct(each // _LINE) for each in (memory, out))
     in_order = np.array([m.gathered for m in mappings])
     in_order |= threads[:, space.of("k")].prod(axis=1) > 1
-    near = [k for k, step in enumerate(space.out_steps or ()) if step == 1]
-    if not near:
-        return np.where(in_order, 8.0, 1.0)
-    (axis, *_) = near
-    run = vector[:, axis]
-    wide = np.where(run % 4 == 0, 4, np.where(run % 2 == 0, 2, 1))
-    fast = np.array([m.resident_fast for m in mappings]) == (space.axes[axis].role == "m")
-    # Neighbouring threads go on where a thread's vector ends.
-    following = np.minimum(8, wide * threads[:, axis])
-    joined = np.where(fast & (run == wide), following, wide)
-    return np.where(in_order, 8.0, joined)
+    together = np.minimum(threads.prod(axis=1), _LANES) * width / lines
+    stored = [
+        np.where(in_order, alone, found)
+        for alone, found in ((_LINE, together), (1, lines), (1, _most_of_a_bank(out // _LINE)))
+    ]
+    return _most_of_a_bank(address), read, stored, even
+
+
+def _distinct(rows: Array) -> Array:
+    """Different numbers in each row."""
+    ordered = np.sort(rows, axis=1)
+    return np.asarray(1 + (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1))
+
+
+def _most_of_a_bank(address: Array) -> Array:
+    """Different places that lanes want of one bank, for each row of lanes' addresses."""
+    count = len(address)
+    ordered = np.sort(address, axis=1)
+    new = np.ones(ordered.shape, dtype=bool)
+    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    bank = (np.arange(count)[:, None] * _LANES + ordered % _LANES)[new]
+    return np.asarray(np.bincount(bank, minlength=count * _LANES).reshape(count, _LANES).max(1))

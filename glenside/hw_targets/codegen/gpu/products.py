@@ -30,6 +30,7 @@ from glenside.hw_targets.codegen.gpu.interface import Choose, DeviceKernel, Devi
 from glenside.hw_targets.codegen.gpu.space import Operand, ProductSpace, Role, product_space
 from glenside.hw_targets.codegen.gpu.tensor.kernel import TensorNest
 from glenside.hw_targets.codegen.gpu.tensor.printer import Unprintable
+from glenside.hw_targets.codegen.gpu.tensor.stream import StreamNest
 from glenside.hw_targets.codegen.gpu.tiling import Tiling, packing
 from glenside.hw_targets.codegen.kernels import Argument, KernelBuilder
 from glenside.hw_targets.codegen.loops import (
@@ -52,9 +53,12 @@ from glenside.hw_targets.codegen.mapping import (
     thread_mappings,
 )
 from glenside.hw_targets.codegen.partition import Kernel
+from glenside.hw_targets.codegen.storage import Origin, repeated
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping
 
 Array = np.ndarray[Any, Any]
+_COPIED = (4, 8, 16)
+"""Bytes that a thread can have copied to local memory in the background."""
 
 
 def product_kernels(
@@ -80,15 +84,17 @@ def product_kernels(
             return None
     if isinstance(mapping, TensorMapping):
         try:
-            nest = TensorNest(builder, step, limits, space, mapping)
-            return [nest.device_kernel(f"step_{number}")]
+            kind = StreamNest if mapping.boxes else TensorNest
+            on_units = kind(builder, step, limits, space, mapping)
+            return [on_units.device_kernel(f"step_{number}")]
         except Unprintable:
             pass
         try:
             (mapping,) = thread_mappings(space, limits, 1)
         except InfeasibleMapping:
             return None
-    return ProductNest(builder, step, limits, space, mapping).kernels(f"step_{number}")
+    nest = ProductNest(builder, step, limits, space, mapping, dialect)
+    return nest.kernels(f"step_{number}")
 
 
 def space_of(builder: KernelBuilder, step: Kernel, limits: DeviceLimits) -> ProductSpace | None:
@@ -116,10 +122,11 @@ class ProductNest(ElementNest):
         limits: DeviceLimits,
         space: ProductSpace,
         mapping: GpuMapping,
+        dialect: Dialect = "opencl",
     ) -> None:
         super().__init__(builder, step, limits)
         assert step.anchor is not None
-        self.anchor = step.anchor
+        self.anchor, self.dialect = step.anchor, dialect
         self.product, self.mapping = space, mapping
         self.tiling = Tiling(space, mapping)
         self.inner = scalars.wide(self.anchor.dtype)
@@ -188,6 +195,7 @@ class ProductNest(ElementNest):
         dynamic = tiling.local_bytes() > self.limits.static_local_bytes
         resident, streamed, sums = tiling.parts
         self.residents = self.streameds = self.exchanged = None
+        room = tiling.stage_parts
         if tiling.one_dtype:
             size = max(resident + streamed, sums)
             if not size:
@@ -195,9 +203,9 @@ class ProductNest(ElementNest):
             pool = threads.shared("local", size, scalars.storage_dtype(self.inner), dynamic)
             body.append(allocate(pool))
             if resident:
-                self.residents = _Part(pool, streamed)
+                self.residents = _Part(pool, streamed, room[0])
             if streamed:
-                self.streameds = _Part(pool, 0)
+                self.streameds = _Part(pool, 0, room[1])
             self.exchanged = _Part(pool, 0)
             return
         dtypes = (
@@ -206,12 +214,13 @@ class ProductNest(ElementNest):
             scalars.storage_dtype(self.inner),
         )
         made = []
-        for name, size, dtype in zip(("rows", "box", "sums"), tiling.parts, dtypes, strict=True):
+        names = ("rows", "box", "sums")
+        for name, size, dtype, each in zip(names, tiling.parts, dtypes, [*room, 0], strict=True):
             part = None
             if size:
                 buffer = threads.shared(name, size, dtype, dynamic)
                 body.append(allocate(buffer))
-                part = _Part(buffer, 0)
+                part = _Part(buffer, 0, each)
             made.append(part)
         self.residents, self.streameds, self.exchanged = made
 
@@ -279,7 +288,7 @@ class ProductNest(ElementNest):
         if self.product.resident.constant:
             number = self._pack()
             size = self.builder.partition.buffers[number].size
-            self.packed = declare("packed", size, self.product.resident.dtype)
+            self.packed = declare(threads.PACKED, size, self.product.resident.dtype)
             self.parameters.append(self.packed)
             self.arguments.append(Argument(number, 0, size))
         if self.partial_sums:
@@ -296,7 +305,8 @@ class ProductNest(ElementNest):
         known = self.builder._packed.get(key)
         if known is None:
             packed = recipe.apply(array)
-            known = self.builder.constant(packed, self.product.resident.dtype)
+            origin = Origin(self.product.resident.base, repeated(array), recipe.apply)
+            known = self.builder.constant(packed, self.product.resident.dtype, origin)
             self.builder._packed[key] = known
         return known
 
@@ -329,15 +339,22 @@ class ProductNest(ElementNest):
 
         return threads.unrolled(rounds, one)
 
-    def _stage_resident(self, stage: Index) -> Stmt:
-        buffer, tiling = self.residents, self.tiling
-        assert buffer is not None
+    def _stage_resident(self, stage: Index, buffer: _Part) -> Stmt:
+        tiling = self.tiling
         total = tiling.resident_elements
         if self.packed is not None:
             start = self._packed_start(stage)
             width = self._load_width(self.product.resident.dtype, total)
+            unit = width * np.dtype(self._stored(self.product.resident)).itemsize
 
             def copy(at: Any) -> Stmt:
+                if self._in_background and unit in _COPIED:
+                    return threads.call(
+                        threads.COPY.format(unit),
+                        buffer.address(at * width),
+                        threads.address(self.packed, start + at * width),
+                        1,
+                    )
                 return vectorised(
                     width,
                     lambda lane: buffer.put(
@@ -510,9 +527,8 @@ class ProductNest(ElementNest):
             tests.append(tirx.LT(self._k_start(axis, at) + within, self.product.axes[axis].size))
         return tests
 
-    def _stage_streamed(self, stage: Index) -> Stmt:
-        streamed, extents, buffer = self.product.streamed, self.tiling.extents, self.streameds
-        assert buffer is not None
+    def _stage_streamed(self, stage: Index, buffer: _Part) -> Stmt:
+        streamed, extents = self.product.streamed, self.tiling.extents
         strides = streamed.strides or tuple(range(len(extents), 0, -1))
         nearest = min(
             (d for d in range(len(extents)) if extents[d] > 1),
@@ -532,45 +548,82 @@ class ProductNest(ElementNest):
         ]  # fmt: skip
         plane = [d for d in range(len(extents)) if d not in serial]
         plane.sort(key=lambda d: (-(strides[d] or 1 << 62), d))
+        width = self._streamed_width
+        pieces = [extents[d] // (width if d == plane[-1] else 1) for d in plane]
+        # Threads that are left over take their part of the longest of these dimensions.
+        longest = max(serial, key=lambda d: extents[d], default=None)
+        parts = 1
+        if longest is not None:
+            most = max(1, self.count // math.prod(pieces))
+            parts = max(n for n in range(1, most + 1) if extents[longest] % n == 0)
         start = self._box_start(stage)
 
         def position(at: Any) -> Stmt:
             offset: list[Any] = [0] * len(extents)
-            for d, place in zip(plane, unflatten(at, [extents[d] for d in plane]), strict=True):
-                offset[d] = place
+            part, *places = unflatten(at, [parts, *pieces])
+            for d, place in zip(plane, places, strict=True):
+                offset[d] = place * width if d == plane[-1] else place
 
             def element(inside: Index) -> Stmt:
                 where = list(offset)
                 for d, place in zip(serial, inside, strict=True):
-                    where[d] = place
+                    where[d] = place * parts + part if d == longest else place
                 index = [a + b for a, b in zip(start, where, strict=True)]
                 address: Any = 0
                 for d, place in enumerate(where):
                     address = address + place * self._pitch[d]
                 tests = self._box_tests(index, where, stage)
+                if self._copies_streamed or width > 1:
+                    return self._copy(streamed, index, tests, buffer, address, width)
                 return self.lowering.statement(
                     lambda: self._element(streamed, index, tests),
                     lambda value: buffer.put(address, self._raw(value, streamed)),
                 )
 
-            return threads.unrolled_nest([extents[d] for d in serial], element)
+            each = [extents[d] // (parts if d == longest else 1) for d in serial]
+            return threads.unrolled_nest(each, element)
 
-        return self._share(math.prod(extents[d] for d in plane), position)
+        return self._share(parts * math.prod(pieces), position)
+
+    @functools.cached_property
+    def _streamed_width(self) -> int:
+        """Neighbours in memory that a thread brings at a time: as many as surely lie at a multiple
+        of that many, in memory and in the box, and are all there or none."""
+        streamed, tiling = self.product.streamed, self.tiling
+        memory = streamed.memory
+        if memory is None or self._stored(streamed) != streamed.dtype:
+            return 1
+        d = self._box_order[-1]
+        whole = memory.before[d] == 0 and memory.size[d] == streamed.shape[d]
+        if memory.strides[d] != 1 or not whole:
+            return 1
+        numbers = [tiling.extents[d], streamed.shape[d], streamed.start[d], memory.offset]
+        others = zip(memory.strides, streamed.shape, strict=True)
+        numbers += [step for k, (step, size) in enumerate(others) if k != d and size > 1]
+        for axis in streamed.axes_of(d):
+            several = tiling.groups[axis] * tiling.stages[axis] * self.mapping.split[axis] > 1
+            if several:
+                numbers.append(streamed.steps[axis][d] * tiling.tile[axis])
+        most = self.limits.vector_bytes // np.dtype(streamed.dtype).itemsize
+        return next(w for w in (4, 2, 1) if w <= most and all(n % w == 0 for n in numbers))
 
     # --- multiplying --------------------------------------------------------------------------
 
     def _stages(self) -> Stmt:
         counts = [self.tiling.stages[k] for k in self.reduced]
         waits = any(self.mapping.staged)
+        if waits and self.tiling.buffers > 1:
+            return self._buffered_stages(counts)
 
         def one(stage: Index) -> Stmt:
             body = []
             if waits and math.prod(counts) > 1:
                 body.append(threads.barrier())
-            if self.mapping.staged[1]:
-                body.append(self._stage_streamed(stage))
-            if self.mapping.staged[0]:
-                body.append(self._stage_resident(stage))
+            bring = self._bring(stage, 0)
+            if math.prod(counts) == 1 and self.packed is not None and self.mapping.staged[0]:
+                # What is constant need not be waited for.
+                bring = [bring[-1], *self._after_earlier(), *bring[:-1]]
+            body += bring
             if waits:
                 body.append(threads.barrier())
             body.append(self._multiply(stage))
@@ -578,8 +631,101 @@ class ProductNest(ElementNest):
 
         return threads.serial_nest(counts, one)
 
-    def _multiply(self, stage: Index) -> Stmt:
-        """The products of one stage."""
+    def _bring(self, stage: Index, number: Any) -> list[Stmt]:
+        """Brings the operands' parts for a stage to the place of that number."""
+        body = []
+        if self.streameds is not None:
+            body.append(self._stage_streamed(stage, self.streameds.at(number)))
+        if self.residents is not None:
+            body.append(self._stage_resident(stage, self.residents.at(number)))
+        return body
+
+    def _buffered_stages(self, counts: Sequence[int]) -> Stmt:
+        """Stages of which the next are brought while one is multiplied."""
+        from tvm import tirx
+
+        total, room = math.prod(counts), self.tiling.buffers
+        background = self.dialect == "cuda"
+
+        def begun() -> list[Stmt]:
+            return [threads.call(threads.COPIES_BEGUN)] if background else []
+
+        first: list[Stmt] = []
+        for number in range(room - 1):
+            bring = self._bring(unflatten(number, counts), number)
+            if not number and self.packed is not None and self.residents is not None:
+                bring = [bring[-1], *self._after_earlier(), *bring[:-1]]
+            first += [*bring, *begun()]
+
+        def one(at: Any) -> Stmt:
+            later = at + (room - 1)
+            bring = sequence(self._bring(unflatten(later, counts), later % room))
+            body = [threads.call(threads.COPIES_DONE.format(room - 2))] if background else []
+            body += [threads.barrier(), threads.guarded(tirx.LT(later, total), bring), *begun()]
+            body.append(self._multiply(unflatten(at, counts), at % room))
+            return sequence(body)
+
+        return sequence([*first, threads.serial(total, one)])
+
+    def _after_earlier(self) -> list[Stmt]:
+        return [threads.call(threads.AFTER_EARLIER)] if self.dialect == "cuda" else []
+
+    @property
+    def _in_background(self) -> bool:
+        """Whether threads go on while what they fetch is under way."""
+        return self.dialect == "cuda" and self.tiling.buffers > 1
+
+    @functools.cached_property
+    def _copies_streamed(self) -> bool:
+        """Whether the streamed operand's elements are copied as they lie."""
+        streamed = self.product.streamed
+        width = np.dtype(self._stored(streamed)).itemsize
+        return self._in_background and streamed.memory is not None and width in _COPIED
+
+    def _copy(
+        self,
+        operand: Operand,
+        index: Index,
+        tests: Sequence[Expr],
+        buffer: _Part,
+        place: Any,
+        width: int,
+    ) -> Stmt:
+        """Copies neighbouring elements, or begins to; what does not exist is zero."""
+        from tvm import tirx
+
+        memory = operand.memory
+        assert memory is not None
+        found = list(tests)
+        at: Any = memory.offset
+        sizes = zip(index, memory.before, memory.size, memory.strides, operand.shape, strict=True)
+        for position, before, size, stride, whole in sizes:
+            if before and not isinstance(position, int):
+                found.append(tirx.GE(position, before))
+            if before + size < whole and not isinstance(position, int):
+                found.append(tirx.LT(position, before + size))
+            at = at + (position - before) * stride
+        there = None if not found else found[0] if len(found) == 1 else tirx.all(*found)
+        source = self.lowering.access(memory.term).buffer
+        unit = width * np.dtype(self._stored(operand)).itemsize
+        if self._copies_streamed and unit in _COPIED:
+            return threads.call(
+                threads.COPY.format(unit),
+                buffer.address(place),
+                threads.address(source, at),
+                1 if there is None else there.astype("int32"),
+            )
+        copy = vectorised(width, lambda lane: buffer.put(place + lane, get(source, at + lane)))
+        if there is None:
+            return copy
+        zero = scalars.const(0, self._stored(operand))
+        blank = vectorised(width, lambda lane: buffer.put(place + lane, zero))
+        return tirx.IfThenElse(there, copy, blank)
+
+    def _multiply(self, stage: Index, number: Any = 0) -> Stmt:
+        """The products of one stage, whose operands are at the place of that number."""
+        self._rows = None if self.residents is None else self.residents.at(number)
+        self._box = None if self.streameds is None else self.streameds.at(number)
         run_window = self._run[1]
         windows = {w for axis in self.n for w in self.product.windows_of(axis)}
         outer = [k for k in self.reduced if k not in windows]
@@ -667,12 +813,12 @@ class ProductNest(ElementNest):
                 for d, step in enumerate(streamed.steps[axis]):
                     if step:
                         offset[d] = offset[d] + at * step
-            if self.streameds is not None:
+            if self._box is not None:
                 address: Any = 0
                 for d, at in enumerate(offset):
                     if self.tiling.extents[d] > 1:
                         address = address + at * self._pitch[d]
-                return put(self._fragment_buffer, flat, self.streameds.get(address))
+                return put(self._fragment_buffer, flat, self._box.get(address))
             start = self._box_start(stage)
             place = [a + b for a, b in zip(start, offset, strict=True)]
             tests = self._box_tests(place, offset, stage)
@@ -704,8 +850,8 @@ class ProductNest(ElementNest):
                 at = at * tiling.tile[axis] + where[axis]
                 target = target * self._turns(axis) + turn
                 target = target * mapping.vector[axis] + vector
-            if self.residents is not None:
-                return put(rows, target, self.residents.get(at))
+            if self._rows is not None:
+                return put(rows, target, self._rows.get(at))
             if self.packed is not None:
                 return put(rows, target, get(self.packed, self._packed_start(stage) + at))
             where |= places
@@ -965,16 +1111,29 @@ def _skewed(place: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Part:
-    """A place within a buffer in local memory."""
+    """A place within a buffer in local memory; one of several of ``size`` elements each, one after
+    the other, where several stages have room."""
 
     buffer: Any
-    base: int
+    base: Any
+    size: int = 0
+
+    def at(self, number: Any) -> _Part:
+        """The place of that number."""
+        return _Part(self.buffer, self.base + number * self.size)
+
+    def address(self, at: Any) -> Expr:
+        """Where an element is."""
+        return threads.address(self.buffer, self._place(at))
 
     def get(self, at: Any) -> Expr:
-        return get(self.buffer, at + self.base if self.base else at)
+        return get(self.buffer, self._place(at))
 
     def put(self, at: Any, value: Expr) -> Stmt:
-        return put(self.buffer, at + self.base if self.base else at, value)
+        return put(self.buffer, self._place(at), value)
+
+    def _place(self, at: Any) -> Any:
+        return at if isinstance(self.base, int) and not self.base else at + self.base
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,14 @@ from glenside.hw_targets.codegen.loops import Expr, Index, Stmt
 UNROLL = "un"
 """Prefix of the variables of loops that the device's compiler is to write out."""
 
+AFTER_EARLIER = "after_earlier_kernels"
+"""The function of CUDA's texts that waits for the kernels launched before."""
+COPY, COPIES_BEGUN, COPIES_DONE = "copy_async_{}", "copies_begun", "copies_done_{}"
+"""The functions of CUDA's texts that copy so many bytes to local memory in the background, say that
+what was begun so far belongs together, and wait until all but so many of these are done."""
+PACKED = "packed"
+"""The parameter with a constant operand, in the order in which it is read."""
+
 _AXES = "xyz"
 
 
@@ -44,6 +52,21 @@ def barrier() -> Stmt:
     from tvm import tirx
 
     return tirx.Evaluate(tirx.call_intrin("", "tirx.tvm_storage_sync", "shared"))
+
+
+def call(name: str, *arguments: Any) -> Stmt:
+    """A call of a function of the text."""
+    from tvm import tirx
+
+    return tirx.Evaluate(tirx.call_extern("int32", name, *arguments))
+
+
+def address(buffer: Any, at: Any) -> Expr:
+    """Where an element of a buffer is."""
+    from tvm import tirx
+
+    at = tirx.const(at, "int32") if isinstance(at, int) else at
+    return tirx.address_of(tirx.BufferLoad(buffer, [at]))
 
 
 def guarded(condition: Expr | None, body: Stmt) -> Stmt:

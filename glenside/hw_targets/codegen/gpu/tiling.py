@@ -130,15 +130,26 @@ class Tiling:
 
     @functools.cached_property
     def parts(self) -> tuple[int, int, int]:
-        """Elements in local memory: of the resident, of the streamed operand, of sums; each is
-        rounded up to 16 bytes."""
+        """Elements in local memory: of the resident, of the streamed operand, of sums; for all
+        stages that have room."""
+        resident, streamed = self.stage_parts
+        sums = -(-self.exchanged_elements // 16) * 16
+        return resident * self.buffers, streamed * self.buffers, sums
+
+    @property
+    def stage_parts(self) -> tuple[int, int]:
+        """Elements of one stage in local memory, rounded up to 16."""
         resident, streamed = self.mapping.staged
         counts = (
             self.resident_elements if resident else 0,
             self.streamed_elements if streamed else 0,
-            self.exchanged_elements,
         )
         return tuple(-(-count // 16) * 16 for count in counts)  # type: ignore[return-value]
+
+    @property
+    def buffers(self) -> int:
+        """Stages that have room in local memory: no more than there are."""
+        return min(self.mapping.buffers, math.prod(self.stages))
 
     def local_bytes(self) -> int:
         """Local memory of a group; sums take the operands' place where they can."""

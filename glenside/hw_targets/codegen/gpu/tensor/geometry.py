@@ -269,8 +269,11 @@ class Geometry:
 
     # --- boxes ------------------------------------------------------------------------------------
 
-    def box(self, tile: Sequence[int], gathered: bool) -> Box:
-        """The box of the streamed operand for a tile of the loops over positions."""
+    def box(self, tile: Sequence[int], gathered: bool, overlapping: bool = True) -> Box:
+        """The box of the streamed operand for a tile of the loops over positions.
+
+        :param overlapping: whether lines may share the zeros that they begin and end with.
+        """
         steps = self.space.streamed.steps
         windows = [] if gathered else self.windows
         shared: dict[int, list[int]] = {}
@@ -297,7 +300,7 @@ class Geometry:
             members = tuple((n, moves[n] // unit) for n in numbers)
             overlap = 0
             whole = all(tile[n] == self.loops[n].size for n in numbers)
-            if min(numbers) > 0 and unit == 1 and whole:
+            if overlapping and min(numbers) > 0 and unit == 1 and whole:
                 overlap = self._shared_border(d, extent)
             sides.append((min(numbers), Side(d, members, unit, residues, extent, overlap)))
         sides.sort(key=lambda each: each[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -20,6 +20,7 @@ from glenside.hw_targets.codegen.gpu.tensor.printer import Unprintable, linear, 
 from glenside.hw_targets.codegen.gpu.tensor.tiling import TensorTiling
 from glenside.hw_targets.codegen.kernels import Argument, KernelBuilder
 from glenside.hw_targets.codegen.partition import Kernel
+from glenside.hw_targets.codegen.storage import Origin, repeated
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping
 
 Array = np.ndarray[Any, Any]
@@ -28,14 +29,14 @@ _UNROLLED = 64
 """Products of one step that are written out, at most."""
 
 
-def primitives() -> str:
+def primitives(name: str = "primitives") -> str:
     """The text of what the device does: instructions, and types."""
-    return (files(__package__) / "primitives.cuh").read_text(encoding="utf-8")
+    return (files(__package__) / f"{name}.cuh").read_text(encoding="utf-8")
 
 
-def template() -> str:
+def template(name: str = "product") -> str:
     """The text of the product."""
-    return _in_namespace((files(__package__) / "product.cuh").read_text(encoding="utf-8"))
+    return _in_namespace((files(__package__) / f"{name}.cuh").read_text(encoding="utf-8"))
 
 
 def multiplication(dtype: str, columns: int) -> str:
@@ -119,11 +120,13 @@ class TensorNest(ElementNest):
             raise Unprintable("not a product for matrix units")
         if self.tail.dtype not in _TYPES or not self.lowering.only_floats(self.tail):
             raise Unprintable("results that are no floats of these widths")
-        self.geometry = geometry
-        self.tiling = TensorTiling(geometry, mapping)
-        self.tiling.check()
-        self.mapping = mapping
+        self.geometry, self.mapping = geometry, mapping
         self.dtype = space.streamed.dtype
+        self.tiling = self._tiling()
+        self.tiling.check()
+
+    def _tiling(self) -> TensorTiling:
+        return TensorTiling(self.geometry, self.mapping)
 
     # --- the launch -------------------------------------------------------------------------------
 
@@ -133,28 +136,11 @@ class TensorNest(ElementNest):
         :raises Unprintable: a part of what is computed has no form in the template.
         """
         tiling = self.tiling
-        body = self._shape()
-        if any(str(each.dtype) not in _TYPES for each in self.parameters):
-            raise Unprintable("operands that are no floats of these widths")
-        arguments = [*self.arguments]
-        declared = [
-            f"const {_TYPES[str(p.dtype)]}* __restrict__ in{k}"
-            for k, p in enumerate(self.parameters)
-        ]
-        names = [f"in{k}" for k in range(len(self.parameters))]
-        declared.append(f"{_TYPES[self.tail.dtype]}* __restrict__ out")
-        arguments.append(Argument(self.target.buffer, self.target.base, self.target.extent))
         cluster = f"__cluster_dims__(1, 1, {self.mapping.split}) " if self.mapping.split > 1 else ""
-        members = "".join(
-            f"    const {_TYPES[str(p.dtype)]}* in{k};\n" for k, p in enumerate(self.parameters)
-        )
-        members += f"    {_TYPES[self.tail.dtype]}* out;\n"
+        declared, body, arguments = self._entry()
         source = (
             f'extern "C" __global__ void {cluster}__launch_bounds__({tiling.threads}) {name}(\n'
-            f"    {', '.join(declared)}) {{\n"
-            f"  using namespace glenside;\n"
-            f"  struct Shape {{\n{body[0]}{members}{body[1]}  }};\n"
-            f"  Shape shape{{{', '.join([*names, 'out'])}}};\n"
+            f"    {', '.join(declared)}) {{\n{body}"
             f"  shape.start();\n"
             f"  GLENSIDE_LOCAL(local);\n"
             f"  matrix_product(shape, local);\n}}\n"
@@ -176,6 +162,28 @@ class TensorNest(ElementNest):
             writes=self.tail,
             predicted=self.mapping.predicted or None,
         )
+
+    def _entry(self) -> tuple[list[str], str, list[Argument]]:
+        """An entry point's parameters, the text that makes the description, its arguments.
+
+        :raises Unprintable: a part of what is computed has no form in the template.
+        """
+        head, functions = self._shape()
+        if any(str(each.dtype) not in _TYPES for each in self.parameters):
+            raise Unprintable("operands that are no floats of these widths")
+        kinds = [_TYPES[str(each.dtype)] for each in self.parameters]
+        declared = [f"const {kind}* __restrict__ in{k}" for k, kind in enumerate(kinds)]
+        declared.append(f"{_TYPES[self.tail.dtype]}* __restrict__ out")
+        members = "".join(f"    const {kind}* in{k};\n" for k, kind in enumerate(kinds))
+        members += f"    {_TYPES[self.tail.dtype]}* out;\n"
+        names = [*(f"in{k}" for k in range(len(kinds))), "out"]
+        body = (
+            f"  using namespace glenside;\n"
+            f"  struct Shape {{\n{head}{members}{functions}  }};\n"
+            f"  Shape shape{{{', '.join(names)}}};\n"
+        )
+        target = Argument(self.target.buffer, self.target.base, self.target.extent)
+        return declared, body, [*self.arguments, target]
 
     @property
     def width(self) -> int:
@@ -245,8 +253,7 @@ class TensorNest(ElementNest):
             "PITCH": tiling.pitch(self.geometry.rows_fast),
             "ITEMS": math.prod(mapping.tile) * mapping.rows // self.width,
         }
-        lines = [f"{key} = {value}," for key, value in constants.items()]
-        head = "    enum {\n" + _wrapped(lines, 6) + "    };\n"
+        head = enumerated(constants)
         self._index_names()
         parts = [self._start(), self._multiply(), self._tap(), self._column(), self._present()]
         parts.append(self._reduces())
@@ -277,22 +284,22 @@ class TensorNest(ElementNest):
             lines.append("long long group;\n")
         lines.append("__device__ __forceinline__ void start() {\n")
         groups = tiling.loop_groups
-        for n, digit in enumerate(_digits("(int)blockIdx.x", groups)):
-            lines.append(f"  start{n} = {_times(digit, self.mapping.tile[n])};\n")
+        for n, digit in enumerate(digits("(int)blockIdx.x", groups)):
+            lines.append(f"  start{n} = {times(digit, self.mapping.tile[n])};\n")
         sizes = [*(geometry.size(k) for k in geometry.batch), tiling.row_groups]
-        digits = _digits("(int)blockIdx.y", sizes)
-        for name, digit in zip(self.batch_names.values(), digits, strict=False):
+        found = digits("(int)blockIdx.y", sizes)
+        for name, digit in zip(self.batch_names.values(), found, strict=False):
             lines.append(f"  {name} = {digit};\n")
-        lines.append(f"  row_start = {_times(digits[-1], self.mapping.rows)};\n")
+        lines.append(f"  row_start = {times(found[-1], self.mapping.rows)};\n")
         if self.product.resident.constant:
             lines.append("  group = blockIdx.y;\n")
         lines.append("}\n")
-        return _indented(lines)
+        return indented(lines)
 
     def _multiply(self) -> str:
         count = self.tiling.columns_each // 2
         name = multiplication_name(self.dtype, self.tiling.columns_each)
-        return _indented([
+        return indented([
             "static __device__ __forceinline__ void multiply(\n"
             f"    float (&sums)[{count}], unsigned long long rows, unsigned long long columns,\n"
             f"    bool add) {{\n  {name}(sums, rows, columns, add);\n}}\n"
@@ -306,7 +313,7 @@ class TensorNest(ElementNest):
         else:
             sizes = [geometry.size(w) for w in geometry.windows]
             terms = []
-            for k, digit in enumerate(_digits("tap", sizes)):
+            for k, digit in enumerate(digits("tap", sizes)):
                 if sizes[k] == 1:
                     continue
                 values = []
@@ -318,17 +325,17 @@ class TensorNest(ElementNest):
             body = " + ".join(terms)
             if not _independent(tiling, sizes):
                 body = _chosen("tap", tiling.tap_places)
-        return _indented([
+        return indented([
             f"static __device__ __forceinline__ constexpr int tap(int tap) {{ return {body}; }}\n"
         ])  # fmt: skip
 
     def _column(self) -> str:
         box = self.tiling.box
-        digits = _digits("place", self.mapping.tile)
+        found = digits("place", self.mapping.tile)
         terms = [
-            _times(digit, box.step(n)) for n, digit in enumerate(digits) if self.mapping.tile[n] > 1
+            times(digit, box.step(n)) for n, digit in enumerate(found) if self.mapping.tile[n] > 1
         ]
-        return _indented([
+        return indented([
             "static __device__ __forceinline__ int column(int place) "
             f"{{ return {' + '.join(terms) or '0'}; }}\n"
         ])  # fmt: skip
@@ -338,10 +345,10 @@ class TensorNest(ElementNest):
         tests = []
         if tiling.row_groups * self.mapping.rows != geometry.rows.size:
             tests.append(f"row_start + row < {geometry.rows.size}")
-        for n, digit in enumerate(_digits("place", self.mapping.tile)):
+        for n, digit in enumerate(digits("place", self.mapping.tile)):
             if tiling.loop_groups[n] * self.mapping.tile[n] != geometry.loops[n].size:
                 tests.append(f"start{n} + {digit} < {geometry.loops[n].size}")
-        return _indented([
+        return indented([
             "__device__ __forceinline__ bool present(int row, int place) const "
             f"{{ return {' && '.join(tests) or 'true'}; }}\n"
         ])  # fmt: skip
@@ -349,7 +356,7 @@ class TensorNest(ElementNest):
     def _part(self) -> str:
         size = self.builder.partition.buffers[self._pack()].size
         number = self._parameter(Argument(self._pack(), 0, size), size, self.dtype)
-        return _indented([
+        return indented([
             "__device__ __forceinline__ const unsigned char* part(int step) const {\n"
             f"  return (const unsigned char*)in{number} + "
             f"(group * {self.tiling.steps} + step) * {self.tiling.rows_bytes};\n}}\n"
@@ -370,8 +377,10 @@ class TensorNest(ElementNest):
                self.product.key())  # fmt: skip
         known = self.builder._packed.get(key)
         if known is None:
-            packed = pack(array, self.geometry, self.tiling)
-            known = self.builder.constant(packed, self.dtype)
+            way = functools.partial(pack, geometry=self.geometry, tiling=self.tiling)
+            rounded = self.dtype == "float32"
+            origin = Origin(self.product.resident.base, repeated(array), way, rounded)
+            known = self.builder.constant(way(array), self.dtype, origin)
             self.builder._packed[key] = known
         return known
 
@@ -380,10 +389,10 @@ class TensorNest(ElementNest):
         tiling = self.tiling
         test = "true"
         if tiling.chunks * self.mapping.chunk != tiling.inner:
-            first = _times(_digits("step", [tiling.steps // tiling.chunks, tiling.chunks])[1],
+            first = times(digits("step", [tiling.steps // tiling.chunks, tiling.chunks])[1],
                            self.mapping.chunk)  # fmt: skip
             test = f"{first} + unit * {self.geometry.unit} < {tiling.inner}"
-        return _indented([
+        return indented([
             "static __device__ __forceinline__ bool reduces(int step, int unit) "
             f"{{ return {test}; }}\n"
         ])  # fmt: skip
@@ -398,10 +407,10 @@ class TensorNest(ElementNest):
         many = math.prod(phases) > 1
         lines = []
         rest = f"position % {box.phase}" if many else "position"
-        for k, digit in enumerate(_digits(f"({rest})" if many else rest, extents)):
+        for k, digit in enumerate(digits(f"({rest})" if many else rest, extents)):
             lines.append(f"const int e{k} = {digit};")
         if many:
-            for k, digit in enumerate(_digits(f"(position / {box.phase})", phases)):
+            for k, digit in enumerate(digits(f"(position / {box.phase})", phases)):
                 if phases[k] > 1:
                     lines.append(f"const int r{k} = {_chosen(digit, box.sides[k].residues)};")
         return lines
@@ -418,9 +427,9 @@ class TensorNest(ElementNest):
         for k, name in self.batch_names.items():
             for d, step in enumerate(streamed.steps[k]):
                 if step:
-                    texts[d].append(_times(name, step))
+                    texts[d].append(times(name, step))
                     high[d] += step * (geometry.size(k) - 1)
-            place.append(_times(name, geometry.distance(k) or 0))
+            place.append(times(name, geometry.distance(k) or 0))
         for number, side in enumerate(box.sides):
             if side.dimension is None:
                 ((n, _),) = side.members
@@ -430,15 +439,15 @@ class TensorNest(ElementNest):
                 at = f"(start{n} + e{number})"
                 if tiling.loop_groups[n] * self.mapping.tile[n] != loop.size:
                     tests.append(f"{at} < {loop.size}")
-                for axis, digit in zip(loop.axes, _digits(at, loop.sizes), strict=True):
+                for axis, digit in zip(loop.axes, digits(at, loop.sizes), strict=True):
                     for d, step in enumerate(streamed.steps[axis]):
                         if step:
-                            texts[d].append(_times(digit, step))
+                            texts[d].append(times(digit, step))
                             high[d] += step * (geometry.size(axis) - 1)
-                place.append(_times(at, geometry.distance(loop.axes[-1]) or 0))
+                place.append(times(at, geometry.distance(loop.axes[-1]) or 0))
                 continue
             d = side.dimension
-            terms = [_times(f"e{number}", side.unit)]
+            terms = [times(f"e{number}", side.unit)]
             if len(side.residues) > 1:
                 terms.append(f"r{number}")
             elif side.residues[0]:
@@ -446,12 +455,12 @@ class TensorNest(ElementNest):
             high[d] += side.unit * (side.extent - 1) + max(side.residues)
             for n, _ in side.members:
                 step = streamed.steps[geometry.loops[n].axes[0]][d]
-                terms.append(_times(f"start{n}", step))
+                terms.append(times(f"start{n}", step))
                 high[d] += step * (tiling.loop_groups[n] - 1) * self.mapping.tile[n]
             texts[d] += terms
             if geometry.memory is not None:
                 stride = geometry.memory.strides[d]
-                place.append(_times(f"({' + '.join(terms)})", stride))
+                place.append(times(f"({' + '.join(terms)})", stride))
         bounds = {d: (streamed.start[d], high[d]) for d in texts}
         whole = {
             d: " + ".join([*found, *([str(streamed.start[d])] if streamed.start[d] else [])]) or "0"
@@ -487,7 +496,7 @@ class TensorNest(ElementNest):
             f"__device__ __forceinline__ const {_TYPES[self.dtype]}* streamed_base() const "
             f"{{ return in{number}; }}\n"
         )
-        return _indented(lines)
+        return indented(lines)
 
     def _stored(self, memory: Memory) -> int:
         """The number of the parameter that holds a memory."""
@@ -506,15 +515,15 @@ class TensorNest(ElementNest):
     def _walked(self, name: str, operand: Operand) -> str:
         geometry, tiling = self.geometry, self.tiling
         gathered = self.mapping.gathered
-        outer, chunk = _digits("step", [tiling.steps // tiling.chunks, tiling.chunks])
+        outer, chunk = digits("step", [tiling.steps // tiling.chunks, tiling.chunks])
         distance = geometry.distance(geometry.inner_axes(gathered)[-1], operand)
-        terms = [_times(chunk, self.mapping.chunk * (distance or 0))]
+        terms = [times(chunk, self.mapping.chunk * (distance or 0))]
         if not gathered and geometry.outer:
             sizes = [geometry.size(k) for k in geometry.outer]
-            for k, digit in zip(geometry.outer, _digits(f"({outer})", sizes), strict=True):
-                terms.append(_times(digit, geometry.distance(k, operand) or 0))
+            for k, digit in zip(geometry.outer, digits(f"({outer})", sizes), strict=True):
+                terms.append(times(digit, geometry.distance(k, operand) or 0))
         text = " + ".join(t for t in terms if t != "0") or "0"
-        return _indented([
+        return indented([
             f"static __device__ __forceinline__ int {name}(int step) {{ return {text}; }}\n"
         ])  # fmt: skip
 
@@ -528,7 +537,7 @@ class TensorNest(ElementNest):
         names = {v: f"c{d}" for d, v in enumerate(variables)}
         text = print_expression(value, names, self._pointer)
         parameters = ", ".join(f"int c{d}" for d in range(len(operand.shape)))
-        return _indented([
+        return indented([
             f"__device__ __forceinline__ float {name}({parameters}) const {{\n"
             f"  return {text};\n}}\n"
         ])  # fmt: skip
@@ -539,23 +548,23 @@ class TensorNest(ElementNest):
     def _reduced_coordinates(self, operand: Operand) -> tuple[list[str], dict[int, str]]:
         """Statements that find the reduced loops' positions, and what they add to coordinates."""
         geometry, tiling, gathered = self.geometry, self.tiling, self.mapping.gathered
-        outer, chunk = _digits("step", [tiling.steps // tiling.chunks, tiling.chunks])
-        first = _times(chunk, self.mapping.chunk)
+        outer, chunk = digits("step", [tiling.steps // tiling.chunks, tiling.chunks])
+        first = times(chunk, self.mapping.chunk)
         lines = [f"const int inner = {first} + unit * {geometry.unit} + k;"]
         axes = geometry.inner_axes(gathered)
         names: dict[int, str] = {}
-        for axis, digit in zip(axes, _digits("inner", [geometry.size(k) for k in axes]),
+        for axis, digit in zip(axes, digits("inner", [geometry.size(k) for k in axes]),
                                strict=True):  # fmt: skip
             names[axis] = digit
         if not gathered:
             sizes = [geometry.size(k) for k in geometry.outer]
-            for axis, digit in zip(geometry.outer, _digits(f"({outer})", sizes), strict=True):
+            for axis, digit in zip(geometry.outer, digits(f"({outer})", sizes), strict=True):
                 names[axis] = digit
         added: dict[int, list[str]] = {}
         for axis, text in names.items():
             for d, step in enumerate(operand.steps[axis]):
                 if step:
-                    added.setdefault(d, []).append(_times(text, step))
+                    added.setdefault(d, []).append(times(text, step))
         return lines, {d: " + ".join(terms) for d, terms in added.items()}
 
     def _unit(self) -> str:
@@ -594,7 +603,7 @@ class TensorNest(ElementNest):
             f"    assign(values[k], {inside} ? {element}({', '.join(arguments)}) : 0.0f);\n"
         )
         lines.append("  }\n  return packed(values);\n}\n")
-        return _indented(lines)
+        return indented(lines)
 
     # --- a resident operand that is no constant ---------------------------------------------------
 
@@ -605,12 +614,12 @@ class TensorNest(ElementNest):
         place = []
         for k, name in [
             *self.batch_names.items(),
-            *zip(rows.axes, _digits(at, rows.sizes), strict=True),
+            *zip(rows.axes, digits(at, rows.sizes), strict=True),
         ]:
             for d, step in enumerate(resident.steps[k]):
                 if step:
-                    texts[d].append(_times(name, step))
-            place.append(_times(name, geometry.distance(k, resident) or 0))
+                    texts[d].append(times(name, step))
+            place.append(times(name, geometry.distance(k, resident) or 0))
         whole = {
             d: " + ".join([*found, *([str(resident.start[d])] if resident.start[d] else [])]) or "0"
             for d, found in texts.items()
@@ -639,7 +648,7 @@ class TensorNest(ElementNest):
             if before or size < resident.shape[d]:
                 tests += [f"{text} >= {before}", f"{text} < {before + size}"]
         number = self._stored(memory)
-        return _indented([
+        return indented([
             "__device__ __forceinline__ int row_offset(int position) const {\n"
             f"  return {' && '.join(tests) or 'true'} ? {place} : -1;\n}}\n"
             f"__device__ __forceinline__ const {_TYPES[self.dtype]}* rows_base() const "
@@ -717,15 +726,15 @@ class TensorNest(ElementNest):
 
         both = " ".join([value_text, address_text, *(text for _, _, _, text in vectors)])
         declare(self.batch_names.items(), both, "  ")
-        for n, digit in enumerate(_digits("place", self.mapping.tile)):
+        for n, digit in enumerate(digits("place", self.mapping.tile)):
             loop = geometry.loops[n]
             at = f"(start{n} + {digit})"
-            declare(zip(loop.axes, _digits(at, loop.sizes), strict=True), both, "  ")
+            declare(zip(loop.axes, digits(at, loop.sizes), strict=True), both, "  ")
         if self.wide:
             lines.append(f"  float results[{self.width}];\n")
         for name, stored, pointer, text in vectors:
             lines.append(f"  alignas(16) {stored} {name}[{self.width}];\n  {{\n")
-            declare(zip(geometry.rows.axes, _digits("(row_start + row)", geometry.rows.sizes),
+            declare(zip(geometry.rows.axes, digits("(row_start + row)", geometry.rows.sizes),
                         strict=True), text, "    ")  # fmt: skip
             count = self.width * (2 if stored == "half" else 4) // 16
             for part in range(count):
@@ -741,19 +750,19 @@ class TensorNest(ElementNest):
             lines.append(f"    if (row_start + row + k >= {rows.size}) break;\n")
         at, first = "(row_start + row + k)", "(row_start + row)"
         inside = value_text if self.wide else value_text + address_text
-        declare(zip(rows.axes, _digits(at, rows.sizes), strict=True), inside, "    ")
+        declare(zip(rows.axes, digits(at, rows.sizes), strict=True), inside, "    ")
         lines.append("    const float total = values[k];\n")
         if self.wide:
             lines.append(f"    results[k] = {value_text};\n  }}\n  {{\n")
-            declare(zip(rows.axes, _digits(first, rows.sizes), strict=True), address_text, "    ")
+            declare(zip(rows.axes, digits(first, rows.sizes), strict=True), address_text, "    ")
             lines.append(f"    *(uint4*)(out + ({address_text})) = stored(results);\n")
         else:
             lines.append(f"    assign(out[{address_text}], {value_text});\n")
         lines.append("  }\n}\n")
-        return _indented(lines)
+        return indented(lines)
 
 
-def _digits(flat: str, sizes: Sequence[int]) -> list[str]:
+def digits(flat: str, sizes: Sequence[int]) -> list[str]:
     """The digits of a flat position, outermost first, as C++."""
     result = []
     rest = math.prod(sizes)
@@ -769,7 +778,8 @@ def _digits(flat: str, sizes: Sequence[int]) -> list[str]:
     return result
 
 
-def _times(text: str, factor: int) -> str:
+def times(text: str, factor: int) -> str:
+    """The text of a product with a number."""
     if factor == 0 or text == "0":
         return "0"
     return text if factor == 1 else f"{text} * {factor}"
@@ -779,7 +789,7 @@ def _chosen(digit: str, values: Sequence[int]) -> str:
     """The value at a digit; a multiple of the digit where they are one."""
     step = values[1] - values[0] if len(values) > 1 else 0
     if all(v == values[0] + step * k for k, v in enumerate(values)):
-        moved = _times(digit, step)
+        moved = times(digit, step)
         return f"({moved} + {values[0]})" if values[0] else f"({moved})"
     text = str(values[-1])
     for k in range(len(values) - 2, -1, -1):
@@ -806,7 +816,14 @@ def _independent(tiling: TensorTiling, sizes: Sequence[int]) -> bool:
     return True
 
 
-def _indented(lines: Iterable[str]) -> str:
+def enumerated(constants: Mapping[str, int]) -> str:
+    """The constants of a description."""
+    lines = [f"{key} = {value}," for key, value in constants.items()]
+    return "    enum {\n" + _wrapped(lines, 6) + "    };\n"
+
+
+def indented(lines: Iterable[str]) -> str:
+    """Members of the description, indented."""
     text = "".join(lines)
     return re.sub(r"^(?!#)(?=.)", "    ", text, flags=re.MULTILINE)
 

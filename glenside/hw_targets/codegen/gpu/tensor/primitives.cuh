@@ -55,8 +55,10 @@ __device__ __forceinline__ void copies_wait() {
 struct Arrival {
   unsigned long long state;
 };
-__device__ __forceinline__ void prepare(Arrival& arrival) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&arrival)) : "memory");
+__device__ __forceinline__ void prepare(Arrival& arrival, int arrivals = 1) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&arrival)),
+               "r"(arrivals)
+               : "memory");
 }
 __device__ __forceinline__ void prepared() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
