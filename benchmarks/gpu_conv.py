@@ -6,11 +6,13 @@ In halves, since compiling needs TVM and measuring needs the GPU::
     python benchmarks/gpu_conv.py measure DIR --json FILE      (CuPy and PyTorch, no TVM)
     python benchmarks/gpu_conv.py record FILE                  (into the tuning file that ships)
 
-``predicted`` is the mapping that the model likes best, ``tuned`` the one in the tuning files, both
-as whole programs held against float64; ``best`` is the fastest of the candidates, timed on random
-data. Every time is that of CUDA graphs over several inputs at addresses of their own, a median;
-cuDNN runs in benchmark mode, in the better of NCHW and NHWC. The ceiling is the larger of the
-arithmetic's and the memory's time at the profile's rates. Extra memory is what a program holds
+The layer is computed as it is said, directly, and beside that, where the target's rules and cost
+model find a cheaper form, in this *chosen* one. ``predicted`` is the mapping that the model likes
+best, ``tuned`` the one in the tuning files, both as whole programs held against float64; ``best``
+is the fastest of the candidates, timed on random data. Every time is that of CUDA graphs over
+several inputs at addresses of their own, a median; cuDNN runs in benchmark mode, in the better of
+NCHW and NHWC. The ceiling is the larger of the arithmetic's and the memory's time at the profile's
+rates. Extra memory is what a program holds
 beside operands and result.
 
 With ``--target opencl:nvidia-h200`` our own CUDA is measured too, with the mappings tuned for it
@@ -24,6 +26,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
@@ -67,6 +70,9 @@ def build(options: Any) -> None:
             for dtype in options.dtypes:
                 name = label(layer, batch, dtype)
                 target = find_target(options.target + (":tf32" if dtype == "tf32" else ""))
+                if options.warps:  # As devices without warpgroups multiply.
+                    name_of = f"{target.limits.name}:warps"
+                    target._limits = replace(target.limits, name=name_of, warpgroups=False)
                 choose = chooser(target.limits)
                 _, filters = arrays(layer, batch, 0, dtype)
                 halves = dtype in ("float16", "tf32")
@@ -83,6 +89,13 @@ def build(options: Any) -> None:
                 if choose(space, target.limits) is not None:
                     folder = options.folder / f"{name}-tuned"
                     _program(target, [term], {"w": filters}, folder, choose, last)
+                chosen = _chosen(target, term)
+                if chosen is not term:
+                    space = _candidates(target, chosen, filters, options, f"{name}-chosen")
+                    for kind, choice in (("predicted", None), ("tuned", choose)):
+                        folder = options.folder / f"{name}-chosen-{kind}"
+                        if choice is None or choice(space, target.limits) is not None:
+                            _program(target, [chosen], {"w": filters}, folder, choice, last)
                 if options.peers and target.dialect == "opencl":
                     _in_cuda(target, term, {"w": filters}, options.folder / name, choose)
                 peers = options.peers and target.dialect == "cuda"
@@ -96,6 +109,18 @@ def build(options: Any) -> None:
                 print(f"{name}: space {key_of(space.key())}", flush=True)
     if options.pack:
         pack(options.folder)
+
+
+def _chosen(target: Any, term: Any) -> Any:
+    """The layer as the target's rules and cost model have it; itself where nothing is cheaper."""
+    from glenside.extraction import extract
+    from glenside.rewrites import saturate
+
+    explored = saturate([term], target.rules())
+    found = extract(explored.egraph, target.cost_model(), original=[term], constants={"w"})
+    # Moves that come to the same are no other form.
+    saved = found.original_cost[0] - found.cost[0]
+    return found.terms[0] if saved > 1e-9 else term
 
 
 def _program(
@@ -214,6 +239,8 @@ def measure(options: Any) -> None:
     rows, best = [], {}
     for path in sorted(folder.glob("*-predicted")):
         name = path.name.removesuffix("-predicted")
+        if name.endswith("-chosen"):
+            continue
         layer_name, batch_text, dtype = name.split("-")
         layer, batch = layers[layer_name], int(batch_text[1:])
         row: dict[str, Any] = {"layer": name}
@@ -224,6 +251,10 @@ def measure(options: Any) -> None:
         if (folder / f"{name}-trials.json").is_file():
             found = _trials(folder, f"{name}-trials", device, options.repeat)
             row["best us"], best[name] = found["seconds"] * 1e6, found
+        form = f"{name}-chosen"
+        if (folder / f"{form}-trials.json").is_file():
+            best[form] = _trials(folder, f"{form}-trials", device, options.repeat)
+        row |= _form(folder, layer, batch, dtype, name, options.repeat, row, best.get(form))
         if options.cudnn:
             row["cuDNN us"], row["layout"] = cudnn(layer, batch, dtype, options.repeat)
         for rule in ("Matmul", "Fallback"):
@@ -238,13 +269,15 @@ def measure(options: Any) -> None:
             layer.operations(batch) / peaks[dtype],
             layer.bytes(batch, itemsize) / limits.bandwidth,
         )
-        ours = min(row[key] for key in ("predicted us", "tuned us", "best us") if key in row)
+        kinds = ("predicted us", "tuned us", "best us")
+        ours = min(row[key] for kind in kinds for key in (kind, f"chosen {kind}") if key in row)
+        row["ours us"] = ours
         row["of ceiling"] = floor * 1e6 / ours
         if options.cudnn:
             row["cuDNN / predicted"] = row["cuDNN us"] / row["predicted us"]
             row["cuDNN / best"] = row["cuDNN us"] / ours
         if "cuda us" in row:
-            row["CUDA / best"] = row["cuda us"] / ours
+            row["CUDA / best"] = row["cuda us"] / min(row[kind] for kind in kinds if kind in row)
         rows.append(row)
         print(json.dumps(row), flush=True)
     keys = list(dict.fromkeys(key for row in rows for key in row))
@@ -262,6 +295,9 @@ def _means(dtype: str, rows: list[dict[str, Any]]) -> None:
         ("cuDNN / predicted", "cuDNN us", "predicted us"),
         ("cuDNN / tuned", "cuDNN us", "tuned us"),
         ("cuDNN / best candidate", "cuDNN us", "best us"),
+        ("cuDNN / predicted, chosen form", "cuDNN us", "chosen predicted us"),
+        ("cuDNN / tuned, chosen form", "cuDNN us", "chosen tuned us"),
+        ("cuDNN / best of all", "cuDNN us", "ours us"),
         ("our CUDA / predicted", "cuda us", "predicted us"),
         ("our CUDA / tuned", "cuda us", "tuned us"),
         ("our CUDA by the same mapping / tuned", "cuda-same us", "tuned us"),
@@ -337,6 +373,30 @@ def _ours(
         if kind in ("predicted", "tuned"):
             row["extra MB" if kind == "predicted" else "tuned extra MB"] = _extra(program)
     return row
+
+
+def _form(
+    folder: Path,
+    layer: Layer,
+    batch: int,
+    dtype: str,
+    name: str,
+    repeat: int,
+    direct: dict[str, Any],
+    trials: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """The same of the chosen form; what is known of the direct one where that was chosen.
+
+    Its best is the program with the predicted mapping, the fastest product in place of that one's.
+    """
+    kinds = [f"{kind} {what}" for kind in ("predicted", "tuned") for what in ("us", "error")]
+    found = {key: direct[key] for key in (*kinds, "best us", "extra MB") if key in direct}
+    if (folder / f"{name}-chosen-predicted").is_dir():
+        found = _ours(folder, layer, batch, dtype, f"{name}-chosen", repeat)
+        if trials is not None:
+            rest = found["predicted us"] - trials["times"][0] * 1e6
+            found["best us"] = rest + trials["seconds"] * 1e6
+    return {f"chosen {key}": value for key, value in found.items()}
 
 
 def _is_last(program: Any, images: np.ndarray) -> bool:
@@ -442,7 +502,7 @@ def record(options: Any) -> None:
                 each["space"], each["mapping"], each["seconds"], len(each["times"])
             )
             for name, each in measured["best"].items()
-            if name.endswith("-tf32") == bool(suffix)
+            if ("-tf32" in name) == bool(suffix)
         }
         if entries:
             tuning.record(path, measured["limits"] + suffix, entries)
@@ -463,6 +523,7 @@ def main() -> None:
     first.add_argument("--candidates", type=int, default=16, help="mappings to measure")
     first.add_argument("--target", default=CUDA)
     first.add_argument("--no-peers", dest="peers", action="store_false", help="ours alone")
+    first.add_argument("--warps", action="store_true", help="matrix units as before Hopper")
     first.add_argument("--pack", action="store_true", help="into one compressed file")
     second = verbs.add_parser("measure")
     second.add_argument("folder", type=Path)

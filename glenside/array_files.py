@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import InputError
+from glenside.language.shape import BFLOAT16
 
 Array = np.ndarray[Any, Any]
 
@@ -60,9 +61,14 @@ def _read_tensor(path: Path) -> Array:
 def _load_numpy(path: Path) -> Array | dict[str, Array]:
     loaded = np.load(path, allow_pickle=False)
     if isinstance(loaded, np.ndarray):
-        return loaded
+        return _named(loaded)
     with loaded as archive:
-        return {name: archive[name] for name in archive.files}
+        return {name: _named(archive[name]) for name in archive.files}
+
+
+def _named(array: Array) -> Array:
+    """bfloat16 where the file says two bytes: the format has no name for that dtype."""
+    return array.view(BFLOAT16) if array.dtype == "V2" else array
 
 
 def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:

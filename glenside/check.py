@@ -22,11 +22,12 @@ from glenside.language import (
     trace,
     units,
 )
+from glenside.language.shape import HALVES
 from glenside.program import Program
 
 Array = np.ndarray[Any, Any]
 
-TOLERANCE = {"float16": 2e-2, "float32": 1e-3, "float64": 1e-9}
+TOLERANCE = {"bfloat16": 1e-1, "float16": 2e-2, "float32": 1e-3, "float64": 1e-9}
 """Largest error by dtype, relative to the largest magnitude in the tensor; other dtypes: none.
 Sums of thousands of float32 products in another order differ by some 1e-5."""
 
@@ -68,12 +69,13 @@ def check(
     numerics = any(map(has_own_numerics, order))
     restated = any(rule.matches for rule in program.report.rules if rule.name in RESTATED)
     rounds = restated or program.report.quantization is not None
-    halves = any(term.dtype == "float16" for term in topological_order(model.roots))
+    # Whatever the dtypes of values are, they come from the coarsest there is.
+    dtypes = {term.dtype for term in topological_order(model.roots)}
+    coarsest = max((TOLERANCE[dtype] for dtype in HALVES if dtype in dtypes), default=0.0)
 
     def tolerated(right: Array) -> float:
         tolerance = TOLERANCE.get(right.dtype.name, 0.0)
-        # Half precision anywhere tells in floats of any dtype.
-        return TOLERANCE["float16"] if halves and tolerance else tolerance
+        return max(tolerance, coarsest) if tolerance else 0.0
 
     results = [] if numerics else program.run(inputs)
     traced: dict[Term, Array] = {}
@@ -88,7 +90,7 @@ def check(
         env,
         traced,
         (lambda right: STEPS) if rounds else tolerated,
-        STEPS,
+        max(STEPS, coarsest),
         step,
     )
     missing = [root for root in model.roots if root not in known]  # Products that nobody builds.

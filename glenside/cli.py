@@ -118,7 +118,7 @@ def optimize(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     precision: Annotated[
         str | None,
-        typer.Option(metavar="DTYPE", help="float16: compute float32 values in half precision."),
+        typer.Option(metavar="DTYPE", help="float16 or bfloat16: computes float32 values so."),
     ] = None,
     node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
     iter_limit: Annotated[int, typer.Option(min=0, help="Most iterations.")] = ITER_LIMIT,

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from glenside.errors import GlensideError
@@ -95,10 +95,12 @@ def unexplored(roots: Sequence[Term], rules: Sequence[RuleSet]) -> Saturation:
     )
 
 
-def as_imported(roots: Sequence[Term], costs: CostModel) -> Extraction:
+def as_imported(
+    roots: Sequence[Term], costs: CostModel, constants: Collection[str] = ()
+) -> Extraction:
     """The program as it was, as the extractor gives it; infinite cost where that is unknown."""
     try:
-        cost = dag_cost(roots, costs)
+        cost = dag_cost(roots, costs, constants)
     except Exception:  # Pricing it may be what failed.
         cost = (math.inf,)
     return Extraction(list(roots), cost, "original", {"original": cost})

@@ -19,6 +19,7 @@ import numpy as np
 
 from glenside.explain.regions import COMPUTING
 from glenside.language import Model, Term, topological_order, trace
+from glenside.language.shape import is_float
 
 Array = np.ndarray[Any, Any]
 
@@ -27,6 +28,9 @@ NOISE = 32
 
 UNITS = 4
 """Units in the last place by which inputs and parameters are changed, at most."""
+
+EPSILON = {"bfloat16": 2.0**-7}
+"""Of dtypes that NumPy does not know of itself."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ def compare_inner(
                 partners.setdefault(each, []).append((term, other))
     held: dict[Term, list[Term]] = {}
     for extracted, array in compiled.items():
-        if array.dtype.kind == "f" and extracted.op in COMPUTING and extracted in meaning:
+        if is_float(array.dtype) and extracted.op in COMPUTING and extracted in meaning:
             held.setdefault(meaning[extracted], []).append(extracted)
     order += [meaning[term] for term in outputs]
     roots = set(model.roots)
@@ -161,8 +165,9 @@ def _changed(env: Mapping[str, Array], seed: int = 0) -> dict[str, Array]:
     result = {}
     for name, array in env.items():
         array = np.asarray(array)
-        if array.dtype.kind == "f" and array.flags.c_contiguous:
-            by = rng.uniform(-UNITS, UNITS, array.shape) * np.finfo(array.dtype).eps
-            array = (array * (1 + by)).astype(array.dtype)
+        if is_float(array.dtype) and array.flags.c_contiguous:
+            last = EPSILON.get(array.dtype.name) or np.finfo(array.dtype).eps
+            by = rng.uniform(-UNITS, UNITS, array.shape) * last
+            array = (array.astype(np.float64) * (1 + by)).astype(array.dtype)
         result[name] = array
     return result

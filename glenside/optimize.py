@@ -62,8 +62,8 @@ def optimize(
     :param target: name of a target, such as ``"cpu"`` or ``"systolic-array:16x16"``.
     :param shapes: shapes of inputs with dynamic dimensions, by name.
     :param params: arrays of parameters the model names but does not hold.
-    :param precision: ``"float16"`` computes what the model has in float32 in half precision, sums
-        in float32; inputs and outputs keep their dtypes. By default nothing is changed.
+    :param precision: ``"float16"`` or ``"bfloat16"`` computes what the model has in float32 in 16
+        bits, sums in float32; inputs and outputs keep their dtypes. By default nothing is changed.
     :param node_limit: exploration stops when the e-graph has more e-nodes.
     :param iter_limit: exploration stops after so many iterations.
     :param time_limit: exploration stops after so many seconds; None, the default, never, so that
@@ -134,9 +134,10 @@ def optimize(
             extractor=extractor,
             original=imported.roots,
             ilp_limit=ILP_LIMIT if ilp_limit is None else ilp_limit,
+            constants=imported.params.keys(),
         )
     if failure.reason is not None:
-        extracted = as_imported(imported.roots, costs)
+        extracted = as_imported(imported.roots, costs, imported.params.keys())
     accounted = UNACCOUNTED
     with untold.caught("explain", clock.raised), clock.stage("explain"):
         if failure.reason is None:

@@ -8,10 +8,11 @@ import numpy as np
 
 from glenside.errors import InputError
 from glenside.language import Model, Term, make, map_terms
+from glenside.language.shape import HALVES
 
 Array = np.ndarray[Any, Any]
 
-PRECISIONS = ("float16",)
+PRECISIONS = HALVES
 """What a float32 model may be computed in."""
 _FULL = "float32"
 
@@ -27,7 +28,7 @@ def in_precision(model: Model, precision: str) -> Model:
     :raises InputError: no such precision, or a parameter has numbers beyond it.
     """
     if precision not in PRECISIONS:
-        raise InputError(f"precision {precision!r} is not known: {', '.join(PRECISIONS)} is")
+        raise InputError(f"precision {precision!r} is not known: {' and '.join(PRECISIONS)} are")
     params = {
         name: _converted(name, array, precision) if array.dtype == _FULL else array
         for name, array in model.params.items()
@@ -68,8 +69,10 @@ def _cast(term: Term, dtype: str) -> Term:
 
 def _converted(name: str, array: Array, precision: str) -> Array:
     """The array in the precision; repetitions stay repetitions."""
+    import ml_dtypes
+
     kept = array[tuple(slice(0, 1) if step == 0 else slice(None) for step in array.strides)]
-    most = np.finfo(precision).max
+    most = float(ml_dtypes.finfo(precision).max)
     beyond = np.isfinite(kept) & (np.abs(kept) > most)
     if beyond.any():
         worst = float(kept[beyond].flat[0])

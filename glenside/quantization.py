@@ -31,6 +31,7 @@ from glenside.language import (
     topological_order,
     trace,
 )
+from glenside.language.shape import is_float
 from glenside.language.term import rebuild
 
 Array = np.ndarray[Any, Any]
@@ -378,7 +379,7 @@ def _scores(output: Array) -> bool:
         len(lengths) >= 2
         and lengths[1] > 1
         and math.prod(lengths[2:]) == 1
-        and (output.dtype.kind == "f")
+        and is_float(output.dtype)
     )
 
 

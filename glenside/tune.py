@@ -321,7 +321,12 @@ def _products(
 
     imported = load_model(model, shapes=shapes, params=params)
     explored = saturate(imported.roots, target.rules())
-    extracted = extract(explored.egraph, target.cost_model(), original=imported.roots)
+    extracted = extract(
+        explored.egraph,
+        target.cost_model(),
+        original=imported.roots,
+        constants=imported.params.keys(),
+    )
     cut = cut_for_device(extracted.terms, imported.inputs, imported.params, target.limits)
     builder = make_builder(cut)
     spaces: dict[str, _Product] = {}
@@ -365,7 +370,8 @@ def _spread(mappings: Sequence[AnyMapping], count: int) -> list[AnyMapping]:
 def _kind(mapping: AnyMapping) -> tuple[Any, ...]:
     """What a mapping has in common with others of about the same speed."""
     split = np.prod(getattr(mapping, "split", 1))
-    return type(mapping), getattr(mapping, "staged", None), mapping.gathered, bool(split > 1)
+    ways = (getattr(mapping, name, None) for name in ("staged", "gathered", "parts"))
+    return type(mapping), *ways, bool(split > 1)
 
 
 # --- measuring ------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from glenside.language import AccessType, Model, evaluate, topological_order
 from glenside.language import builders as b
 from glenside.precision import in_precision
 
+_NEAR = {"float16": 2e-3, "bfloat16": 1.6e-2}
+
 
 def model(weights=None):
     x, w = b.tensor("x", (2, 6, 8, 8)), b.tensor("w", (5, 6, 3, 3))
@@ -29,20 +31,25 @@ def model(weights=None):
     )
 
 
-def test_inputs_and_outputs_keep_their_dtypes():
-    before, after = model(), in_precision(model(), "float16")
+@pytest.fixture(params=["float16", "bfloat16"])
+def precision(request):
+    return request.param
+
+
+def test_inputs_and_outputs_keep_their_dtypes(precision):
+    before, after = model(), in_precision(model(), precision)
     assert after.inputs == before.inputs
     assert [t.dtype for t in after.roots] == ["float32", "int64"]
-    assert after.params["w"].dtype == np.float16
+    assert after.params["w"].dtype == precision
     dots = [t for t in after.terms() if t.op == "compute" and t["function"] in ("dot", "mean")]
-    assert all(t.children[0].dtype == "float16" and t["accumulate"] == "float32" for t in dots)
+    assert all(t.children[0].dtype == precision and t["accumulate"] == "float32" for t in dots)
     assert len(dots) == 2
     rest = [t for t in after.terms() if t.op == "compute" and t["function"] == "add"]
-    assert {t.dtype for t in rest} == {"float16", "int64"}
+    assert {t.dtype for t in rest} == {precision, "int64"}
 
 
-def test_the_numbers_are_near():
-    before, after = model(), in_precision(model(), "float16")
+def test_the_numbers_are_near(precision):
+    before, after = model(), in_precision(model(), precision)
     rng = np.random.default_rng(1)
     inputs = {
         "x": rng.standard_normal((2, 6, 8, 8)).astype("float32"),
@@ -51,15 +58,16 @@ def test_the_numbers_are_near():
     (right, same), (got, kept) = (
         evaluate(m.roots, {**m.params, **inputs}) for m in (before, after)
     )
-    assert 0 < np.linalg.norm(got - right) < 2e-3 * np.linalg.norm(right)
+    assert 0 < np.linalg.norm(got - right) < _NEAR[precision] * np.linalg.norm(right)
     np.testing.assert_array_equal(same, kept)
 
 
-def test_compiles_and_is_reported():
-    program = glenside.optimize(model(), "cpu", precision="float16")
-    assert program.report.precision == "float16"
-    assert program.report.max_rel_error is not None and program.report.max_rel_error < 2e-2
-    assert "float16 in place of float32" in str(program.report)
+def test_compiles_and_is_reported(precision):
+    program = glenside.optimize(model(), "cpu", precision=precision)
+    assert program.report.precision == precision
+    error = program.report.max_rel_error
+    assert error is not None and error < 10 * _NEAR[precision]
+    assert f"{precision} in place of float32" in str(program.report)
     assert glenside.optimize(model(), "cpu").report.precision is None
 
 
@@ -72,7 +80,7 @@ def test_what_is_beyond_is_refused():
     big = np.full((5, 6, 3, 3), 1e5, np.float32)
     with pytest.raises(InputError, match="'w' holds 100000: float16 ends at 65504"):
         in_precision(model(big), "float16")
-    with pytest.raises(InputError, match="precision 'int4' is not known: float16 is"):
+    with pytest.raises(InputError, match="precision 'int4' is not known: float16 and bfloat16 are"):
         in_precision(model(), "int4")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from glenside.errors import ExtractionError
@@ -76,6 +76,7 @@ def extract(
     extractor: str = "best",
     original: Sequence[Term] | None = None,
     ilp_limit: float = ILP_LIMIT,
+    constants: Collection[str] = (),
 ) -> Extraction:
     """A program for the roots of ``egraph`` that ``cost_model`` finds cheap.
 
@@ -88,6 +89,8 @@ def extract(
     :param ilp_limit: the solver's budget in its deterministic seconds, of the order of seconds.
     :param original: the program as it was, one term for each root. It is the answer unless one
         found is cheaper (a program that the model does not allow costs infinity).
+    :param constants: names of the tensors whose values are known when the program is compiled: what
+        depends on them alone is evaluated then, and models may find it cheaper.
     :raises ExtractionError: an e-class that is needed has no member of finite cost, or no extractor
         has that name.
     """
@@ -100,7 +103,7 @@ def extract(
         _check_original(egraph, original)
         # In front, since the first of equals is the answer: no change without a gain.
         answers["original"] = list(original)
-    problem = pose(egraph, cost_model)
+    problem = pose(egraph, cost_model, constants)
     trees = bottom_up(problem)
     if extractor != "greedy-dag":
         classes["bottom-up"] = build_classes(problem, trees)
@@ -112,7 +115,7 @@ def extract(
         classes["ilp"], proved = build_classes(problem, proof.solution), proof.optimal
     for name, terms in classes.items():
         answers[name] = [terms[root] for root in egraph.roots]
-    tried = {name: dag_cost(terms, cost_model) for name, terms in answers.items()}
+    tried = {name: dag_cost(terms, cost_model, constants) for name, terms in answers.items()}
     winner = min(tried, key=lambda name: tried[name])
     return Extraction(
         answers[winner], tried[winner], winner, tried, classes.get(winner, {}), proved

@@ -10,13 +10,13 @@ term that only leads back to itself never pays.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from glenside.errors import ExtractionError
 from glenside.language.functions import FUNCTIONS
-from glenside.language.operators import CALLS, TRANSFORMERS
+from glenside.language.operators import CALLS, OPERATORS, TRANSFORMERS
 from glenside.language.shape import AccessType
 from glenside.language.term import Term, topological_order
 
@@ -207,6 +207,36 @@ class Roofline:
             seconds += self.launch_seconds
         return seconds, float(moved_bytes(op, result, operands)), 1.0
 
+    def folded(self, price: Cost) -> Cost:
+        """The price of a node that compiling evaluates: no time."""
+        return (0.0, *price[1:])
+
+
+def is_known(
+    op: str,
+    values: Sequence[Any],
+    children: Sequence[Any],
+    known: Container[Any],
+    constants: Collection[str],
+) -> bool:
+    """Whether a node depends on constants alone, so that it is evaluated when the program is
+    compiled.
+
+    :param values: its attribute values, as its operator declares them.
+    :param known: what of its operands is known.
+    :param constants: names of the tensors whose values are known then.
+    """
+    if op == "tensor":
+        return values[OPERATORS[op].positions["name"]] in constants
+    return op not in CALLS and op != "host_op" and all(child in known for child in children)
+
+
+def at_compile_time(price: Cost, cost_model: CostModel) -> Cost:
+    """What a node costs that is evaluated when the program is compiled: a model says so by a method
+    ``folded``, else it costs the same."""
+    folded: Callable[[Cost], Cost] | None = getattr(cost_model, "folded", None)
+    return price if folded is None else folded(price)
+
 
 def read_bytes(op: str, attributes: Mapping[str, Any], operands: Sequence[AccessType]) -> float:
     """Bytes that a node which computes reads at least, from the types of its operands alone.
@@ -257,17 +287,22 @@ def find_cost_model(cost_model: str | CostModel) -> CostModel:
     return COST_MODELS[cost_model]()
 
 
-def dag_cost(terms: Iterable[Term], cost_model: CostModel) -> Cost:
+def dag_cost(terms: Iterable[Term], cost_model: CostModel, constants: Collection[str] = ()) -> Cost:
     """The cost of a program: every distinct term below ``terms`` counts once.
 
+    ``constants`` names the tensors whose values are known when the program is compiled.
     Sums are rounded once, at the end, so they do not depend on the order of the terms. A program
     with a node that the model does not allow costs infinity.
     """
     prices: list[Cost] = []
+    known: set[Term] = set()
     allowed = True
     for term in topological_order(terms):
         operands = [child.type for child in term.children]
         price = cost_model.node_cost(term.op, term.attributes, term.type, operands)
+        if is_known(term.op, term.values, term.children, known, constants):
+            known.add(term)
+            price = price and at_compile_time(price, cost_model)
         if price is None:
             allowed = False
         else:

@@ -8,11 +8,11 @@ which the saving of one layer would vanish.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from glenside.errors import ExtractionError, UnsoundRewrite
-from glenside.extraction.cost import Cost, CostModel
+from glenside.extraction.cost import Cost, CostModel, at_compile_time, is_known
 from glenside.language.operators import CALLS
 from glenside.language.term import Term
 from glenside.rewrites.frozen import ENode, FrozenEGraph
@@ -56,8 +56,12 @@ class Solution:
     order: tuple[int, ...]
 
 
-def pose(egraph: FrozenEGraph, cost_model: CostModel) -> Problem:
-    """Prices the nodes of ``egraph`` that its roots lead to."""
+def pose(egraph: FrozenEGraph, cost_model: CostModel, constants: Collection[str] = ()) -> Problem:
+    """Prices the nodes of ``egraph`` that its roots lead to.
+
+    :param constants: names of the tensors whose values are known when the program is compiled.
+    """
+    known = _known(egraph, constants)
     priced: dict[int, list[tuple[ENode, Cost]]] = {}
     forbidden: dict[int, tuple[ENode, ...]] = {}
     stack = list(egraph.roots)
@@ -69,6 +73,9 @@ def pose(egraph: FrozenEGraph, cost_model: CostModel) -> Problem:
         refused: list[ENode] = []
         for node in egraph.classes[at]:
             price = _price(node, at, egraph, cost_model)
+            folded = is_known(node.op, node.values, node.children, known, constants)
+            if price is not None and folded:
+                price = at_compile_time(price, cost_model)
             if price is None:
                 refused.append(node)
             else:
@@ -82,6 +89,25 @@ def pose(egraph: FrozenEGraph, cost_model: CostModel) -> Problem:
         for at, allowed in priced.items()
     }
     return Problem(egraph, members, forbidden, cost_model)
+
+
+def _known(egraph: FrozenEGraph, constants: Collection[str]) -> set[int]:
+    """The classes with a node that depends on constants alone."""
+    users: dict[int, list[tuple[int, ENode]]] = {}
+    queue: list[tuple[int, ENode]] = []
+    for number, nodes in enumerate(egraph.classes):
+        for node in nodes:
+            if not node.children:
+                queue.append((number, node))
+            for child in set(node.children):
+                users.setdefault(child, []).append((number, node))
+    known: set[int] = set()
+    while queue:
+        number, node = queue.pop()
+        if number not in known and is_known(node.op, node.values, node.children, known, constants):
+            known.add(number)
+            queue.extend(users.get(number, ()))
+    return known
 
 
 def _price(node: ENode, at: int, egraph: FrozenEGraph, cost_model: CostModel) -> Cost | None:

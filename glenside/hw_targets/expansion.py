@@ -336,7 +336,7 @@ def _leaves(types: Sequence[AccessType]) -> list[Term]:
     return [builders.leaf(f"operand{i}", each) for i, each in enumerate(types)]
 
 
-_TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "float16": 1e-2}
+_TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "float16": 1e-2, "bfloat16": 1e-1}
 
 
 def _check(term: Term, unrolled: bool) -> None:

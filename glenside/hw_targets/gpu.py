@@ -80,10 +80,13 @@ class GpuTarget:
         return None
 
     def rules(self) -> Sequence[RuleSet]:
-        """The layout simplifications: how a product is computed is its kernel's mapping."""
+        """The layout simplifications, and minimal filtering; how a product is computed is its
+        kernel's mapping."""
         from glenside.rewrites.layout import LAYOUT
+        from glenside.rewrites.winograd import WINOGRAD
 
-        return [LAYOUT]
+        # Matrix units multiply so fast that transforms would take longer than what they save.
+        return [LAYOUT] if self.tf32 else [LAYOUT, WINOGRAD]
 
     def cost_model(self) -> CostModel:
         """Time by the roofline model."""

@@ -24,11 +24,14 @@ import numpy as np
 
 from glenside.errors import ShapeError
 from glenside.language.shape import (
+    BFLOAT16,
     FLOATS,
+    HALVES,
     INTEGERS,
     NUMBERS,
     AccessType,
     highest,
+    is_float,
     lowest,
 )
 
@@ -82,19 +85,21 @@ class Function:
     def evaluate(self, array: Array, operand: AccessType, accumulate: str | None) -> Array:
         """The NumPy meaning on an array of shape ``operand.shape``."""
         at = operand.split
+        if self.kind == "reduce" and self.accumulates and accumulate:
+            array = array.astype(accumulate, copy=False)
+        # NumPy knows little of bfloat16, least of all how to add it up.
+        numpy = _in_float32(self.numpy) if array.dtype == BFLOAT16 else self.numpy
         if self.kind == "reduce":
-            if self.accumulates and accumulate:
-                array = array.astype(accumulate, copy=False)
-            return np.asarray(self.numpy(array, tuple(range(at, operand.rank))))
+            return np.asarray(numpy(array, tuple(range(at, operand.rank))))
         if self.kind == "fold":
             slices = np.moveaxis(array, at, 0)
-            return np.asarray(functools.reduce(self.numpy, slices[1:], slices[0]))
-        return np.asarray(self.numpy(array))
+            return np.asarray(functools.reduce(numpy, slices[1:], slices[0]))
+        return np.asarray(numpy(array))
 
 
 def truncated_divide(a: Array, b: Array) -> Array:
     """Division as ONNX and C define it: integers round toward zero. Divided by 0 they give 0."""
-    if a.dtype.kind == "f":
+    if is_float(a.dtype):
         return np.divide(a, b)
     quotient = np.floor_divide(a, b)
     if a.dtype.kind == "u":
@@ -112,16 +117,30 @@ def _power(a: Array, b: Array) -> Array:
     return np.power(a, b)
 
 
+def _in_float32(function: Callable[..., Array]) -> Callable[..., Array]:
+    """``function`` of bfloat16 arrays computed in float32, floats that it gives rounded once."""
+
+    def apply(*operands: Any) -> Array:
+        wide = [
+            each.astype(np.float32) if isinstance(each, np.ndarray | np.generic) else each
+            for each in operands
+        ]
+        result = np.asarray(function(*wide))
+        return result.astype(BFLOAT16) if result.dtype == np.float32 else result
+
+    return apply
+
+
 def _rounded_once(function: Callable[..., Array]) -> Callable[..., Array]:
-    """``function`` with float16 computed in float32: the result is rounded, no step on the way.
+    """``function`` with 16-bit floats computed in float32: only the result is rounded.
 
     That is what ``numpy.matmul`` and matrix units do; sums of halves overflow at 65,504.
     """
 
     def apply(array: Array, *axes: tuple[int, ...]) -> Array:
-        if array.dtype != np.float16:
+        if array.dtype.name not in HALVES:
             return function(array, *axes)
-        return np.asarray(function(array.astype(np.float32), *axes)).astype(np.float16)
+        return np.asarray(function(array.astype(np.float32), *axes)).astype(array.dtype)
 
     return apply
 

@@ -16,9 +16,12 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import GlensideError
-from glenside.language.shape import Shape
+from glenside.language.shape import BFLOAT16, Shape
 
 Array = np.ndarray[Any, Any]
+
+_CASTS = 13
+"""The opset whose ``Cast`` has bfloat16."""
 
 
 def run_host_op(attributes: Mapping[str, Any], operands: list[Array]) -> Array:
@@ -70,9 +73,19 @@ def _session_of(attributes: Mapping[str, Any], operands: tuple[tuple[str, Shape]
 
 def _run(attributes: Mapping[str, Any], operands: list[Array]) -> Array:
     session = _session_of(attributes, tuple((each.dtype.name, each.shape) for each in operands))
-    feeds = {f"x{i}": np.asarray(array, order="C") for i, array in enumerate(operands)}
+    # onnxruntime's Python does not know bfloat16, which its model casts from and to instead.
+    feeds = {
+        f"x{i}": np.asarray(array, _given(array.dtype.name), order="C")
+        for i, array in enumerate(operands)
+    }
     (result,) = session.run(None, feeds)
-    return np.asarray(result)
+    result = np.asarray(result)
+    return result.astype(BFLOAT16) if attributes["dtype"] == BFLOAT16.name else result
+
+
+def _given(dtype: str) -> str:
+    """The dtype in which onnxruntime is given values of a dtype, and gives them."""
+    return "float32" if dtype == "bfloat16" else dtype
 
 
 @functools.lru_cache(maxsize=256)
@@ -98,26 +111,39 @@ def _session(
         return int(helper.np_dtype_to_tensor_dtype(np.dtype(name)))
 
     inputs = [
-        helper.make_tensor_value_info(f"x{i}", element(name), shape)
+        helper.make_tensor_value_info(f"x{i}", element(_given(name)), shape)
         for i, (name, shape) in enumerate(operands)
     ]
+    nodes = []
     # The other outputs are named too, for not all operators let them be absent.
     count = output + 1
     if onnx.defs.has(operator, domain):
         count = max(count, onnx.defs.get_schema(operator, version, domain).min_output)
-    outputs = ["y" if i == output else f"unused{i}" for i in range(count)]
+    result = "y" if dtype == _given(dtype) else "half"
+    outputs = [result if i == output else f"unused{i}" for i in range(count)]
     given = json.loads(attributes)
     names = [each.name for each in inputs]
+    for i, (name, _) in enumerate(operands):
+        if name != _given(name):
+            names[i] = f"half{i}"
+            nodes.append(helper.make_node("Cast", [f"x{i}"], [names[i]], to=element(name)))
     for position in given.pop("@absent", ()):
         names.insert(position, "")  # An optional operand that is left out.
     protos = [name for name, value in given.items() if isinstance(value, dict)]
     serialised = [base64.b64decode(given.pop(name)["@proto"]) for name in protos]
     node = helper.make_node(operator, names, outputs, domain=domain, **given)
     node.attribute.extend(map(onnx.AttributeProto.FromString, serialised))
-    graph = helper.make_graph(
-        [node], operator, inputs, [helper.make_tensor_value_info("y", element(dtype), None)]
+    nodes.append(node)
+    if result != "y":
+        nodes.append(helper.make_node("Cast", [result], ["y"], to=element(_given(dtype))))
+    given_type = helper.make_tensor_value_info("y", element(_given(dtype)), None)
+    graph = helper.make_graph(nodes, operator, inputs, [given_type])
+    opsets = {domain: version}
+    if len(nodes) > 1:
+        opsets.setdefault("", _CASTS)
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid(name, of) for name, of in opsets.items()]
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid(domain, version)])
     model.ir_version = min(model.ir_version, 10)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # What goes wrong is raised; nobody reads a log.

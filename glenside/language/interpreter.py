@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import GlensideError, InputError
-from glenside.language.shape import FLOATS, AccessType
+from glenside.language.shape import FLOATS, HALVES, AccessType
 from glenside.language.term import Term, topological_order
 
 Array = np.ndarray[Any, Any]
@@ -55,11 +55,11 @@ def matrix_product(a: Array, b: Array, accumulate: str) -> Array:
     """``a @ b`` with operands cast to ``accumulate`` first; integers wrap around.
 
     Integer products run in float64 where that is exact, since NumPy has no fast integer one;
-    float16 sums are formed in float32 and rounded once, as ``numpy.matmul`` does.
+    sums of 16-bit floats are formed in float32 and rounded once, as ``numpy.matmul`` does.
     """
     a, b = a.astype(accumulate, copy=False), b.astype(accumulate, copy=False)
-    if accumulate == "float16":
-        return np.matmul(a.astype("float32"), b.astype("float32")).astype("float16")
+    if accumulate in HALVES:
+        return np.matmul(a.astype("float32"), b.astype("float32")).astype(accumulate)
     if accumulate in FLOATS or not (a.size and b.size):
         return np.matmul(a, b)
     bound = a.shape[-1] * _magnitude(a) * _magnitude(b)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import InputError
-from glenside.language.shape import AccessType
+from glenside.language.shape import FLOATS, AccessType
 from glenside.language.term import Term, topological_order
 
 Array = np.ndarray[Any, Any]
@@ -94,7 +94,7 @@ def random_inputs(
     for name, wanted in inputs.items():
         below = 2 if wanted.dtype == "bool" else max(limits.get(name, 10), 1)
         try:
-            if wanted.dtype.startswith("float"):
+            if wanted.dtype in FLOATS:
                 value: object = rng.standard_normal(wanted.shape)
             else:
                 value = rng.integers(0, below, wanted.shape)

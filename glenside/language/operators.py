@@ -22,6 +22,7 @@ from glenside.errors import InputError, ShapeError
 from glenside.language import units
 from glenside.language.functions import FUNCTIONS
 from glenside.language.shape import (
+    BFLOAT16,
     DTYPES,
     INTEGERS,
     AccessType,
@@ -580,7 +581,11 @@ class _Cast:
     @staticmethod
     def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
         with np.errstate(invalid="ignore", over="ignore"):
-            return arrays[0].astype(a["dtype"])
+            array = arrays[0]
+            if array.dtype == BFLOAT16 or a["dtype"] == BFLOAT16.name:
+                # By way of float32 from and to all dtypes, as compiled code goes.
+                array = array.astype(np.float32)
+            return array.astype(a["dtype"])
 
 
 @_operator("where", 3, exact=False)

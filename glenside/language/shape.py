@@ -16,7 +16,17 @@ import numpy as np
 
 from glenside.errors import ShapeError
 
-FLOATS = ("float16", "float32", "float64")
+try:
+    import ml_dtypes
+
+    BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+except ImportError:  # Saved programs run without it, unless they have values of that dtype.
+    BFLOAT16 = np.dtype("V2")
+"""NumPy's dtype of that name, which it knows once ``ml_dtypes`` is there."""
+
+HALVES = ("float16", "bfloat16")
+"""Floats of 16 bits. They are computed with in float32, and results rounded once."""
+FLOATS = (*HALVES, "float32", "float64")
 SIGNED = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 INTEGERS = SIGNED + UNSIGNED
@@ -87,6 +97,11 @@ def check_dtype(dtype: object) -> str:
     if name not in DTYPES:
         raise ShapeError(f"dtype {name!r} is not one of {', '.join(DTYPES)}")
     return str(name)
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether a NumPy dtype is one of :data:`FLOATS`; its ``kind`` says nothing of bfloat16."""
+    return dtype.name in FLOATS
 
 
 def check_shape(dims: Iterable[object], what: str) -> Shape:

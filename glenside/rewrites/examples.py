@@ -488,3 +488,36 @@ def unrolled_lstms(draw: Draw, most: int = 3) -> Term:
     stack = builders.concat(0, *(builders.unsqueeze(each, 0) for each in states))
     last = (builders.unsqueeze(each, 0) for each in (h, c))
     return draw(st.sampled_from((stack, h, c, builders.concat(0, stack, *last))))
+
+
+@st.composite
+def square_filters(draw: Draw, exact: bool = False) -> Term:
+    """A product of filters and windows over all channels, in float32 and mostly 3 x 3; ``exact``:
+    nothing changed that keeps minimal filtering from being found."""
+
+    def rarely(usual: Any, other: Any) -> Any:
+        return usual if exact or draw(st.integers(0, 5)) else other
+
+    batch, channels, filters = (draw(st.integers(1, 3)) for _ in range(3))
+    dtype = rarely("float32", "int32")
+    kernel = (3, rarely(3, 2))
+    size = tuple(each + draw(st.integers(0, 5)) for each in kernel)
+    last = draw(st.booleans())
+    taps, places = (filters, channels, *kernel), (batch, channels, *size)
+    window, stride, dilation = (channels, *kernel), (1, 1, rarely(1, 2)), (1, 1, 1)
+    if max(size) > 4:
+        dilation = (1, 1, rarely(1, 2))
+    if last:
+        taps, places = (filters, *kernel, channels), (batch, *size, channels)
+        window, stride, dilation = (*kernel, channels), (*stride[1:], 1), (*dilation[1:], 1)
+    w, x = builders.tensor("w", taps, dtype), builders.tensor("x", places, dtype)
+    for axis in (1, 2) if last else (2, 3):
+        x = builders.pad(x, axis, draw(st.integers(0, 2)), draw(st.integers(0, 1)))
+    rows = builders.access(w, 1)
+    reach = [(k - 1) * d + 1 for k, d in zip(window, dilation, strict=True)]
+    if any(n < k for n, k in zip(x.shape[1:], reach, strict=True)):
+        dilation = (1, 1, 1)
+    looks = builders.windows(builders.access(x, 1), window, stride, dilation)
+    looks = builders.squeeze(looks, 3 if last else 1)
+    sides = (looks, rows) if last else (rows, looks)
+    return builders.compute("dot", builders.cart_prod(*sides))

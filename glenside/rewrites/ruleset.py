@@ -36,6 +36,7 @@ FAMILIES = (
     "quantised",
     "tiling",
     "parallel",
+    "winograd",
 )
 """Modules of this package that define rules."""
 

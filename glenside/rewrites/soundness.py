@@ -19,6 +19,7 @@ import numpy as np
 from glenside.errors import GlensideError, UnsoundRewrite
 from glenside.language.interpreter import evaluate
 from glenside.language.operators import OPERATORS
+from glenside.language.shape import is_float
 from glenside.language.syntax import to_text
 from glenside.language.term import Term
 from glenside.language.units import find_unit, run_batch
@@ -81,7 +82,7 @@ def same(a: Array, b: Array) -> bool:
     """Same shape, dtype and elements, nan being itself."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
-    return np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+    return np.array_equal(a, b, equal_nan=is_float(a.dtype))
 
 
 def _alike(a: Array, b: Array) -> bool:

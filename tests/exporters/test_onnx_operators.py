@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 
 from glenside.language import DTYPES, OPERATORS, Term, builders, evaluate, topological_order
 from glenside.language.builders import access, compute, tensor
-from glenside.language.shape import FLOATS, INTEGERS
+from glenside.language.shape import FLOATS, HALVES, INTEGERS, is_float
 from tests.effort import tries
 from tests.exporters.running import assert_same, export, operator_types, run
 from tests.strategies import INDEX, environment, terms
@@ -97,16 +97,17 @@ def test_random_programs(term: Term) -> None:
     right = evaluate([term], env)[0]
     (got,) = run(export(term), env)
     assert (got.dtype, got.shape) == (right.dtype, right.shape)
-    if right.dtype.kind != "f":
+    if not is_float(right.dtype):
         # An error before a rounding to integers or a comparison may be one step of it.
         exact = all(each.dtype not in FLOATS for each in topological_order([term]))
         assert not right.size or np.mean(got == right) >= (1.0 if exact else 0.9)
         return
     finite = np.isfinite(right) & np.isfinite(got)
-    assert np.array_equal(np.isnan(got), np.isnan(right)) or right.dtype == "float16"
+    assert np.array_equal(np.isnan(got), np.isnan(right)) or right.dtype.name in HALVES
     scale = float(np.abs(right[finite].astype("float64")).max(initial=1.0))
-    worst = np.abs(got[finite].astype("float64") - right[finite]).max(initial=0.0)
-    assert worst <= scale * (3e-2 if right.dtype == "float16" else 1e-4)
+    worst = np.abs(got[finite].astype("float64") - right[finite].astype("float64"))
+    worst = worst.max(initial=0.0)
+    assert worst <= scale * {"float16": 3e-2, "bfloat16": 2e-1}.get(right.dtype.name, 1e-4)
 
 
 def test_windows_do_not_gather_what_reshape_and_slice_do() -> None:

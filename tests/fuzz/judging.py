@@ -30,6 +30,7 @@ from glenside.errors import (
 from glenside.frontends.onnx import import_model
 from glenside.frontends.onnx.loading import input_types
 from glenside.language import AccessType, Model, evaluate, random_inputs, trace
+from glenside.language.shape import is_float
 
 Array = np.ndarray[Any, Any]
 
@@ -40,7 +41,7 @@ MOST_PRODUCTS = 2 * 10**8
 TARGETS = ("cpu", "systolic-array:4x4")
 OURS = (CheckFailed, UnsoundRewrite, ExtractionError)
 """Errors of ours that no model is to blame for."""
-RTOL = {"float16": 2e-2, "float32": 2e-3, "float64": 1e-5}
+RTOL = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 2e-3, "float64": 1e-5}
 """Relative to the largest magnitude in the tensor."""
 
 # How a case may end:
@@ -378,12 +379,12 @@ def _undefined(model: Model, env: Mapping[str, Array]) -> str:
             rounded.add(term)
             if _jumps(term, [values[child] for child in term.children]):
                 return "a jump within what rounding may do"
-        if term.op == "compute" and term["function"] in ROUNDING and value.dtype.kind == "f":
+        if term.op == "compute" and term["function"] in ROUNDING and is_float(value.dtype):
             rounded.add(term)
-        if value.dtype.kind == "f" and np.isnan(value).any():
+        if is_float(value.dtype) and np.isnan(value).any():
             return "not a number"
         operands = [values[child] for child in term.children if child in values]
-        if term.op == "cast" and value.dtype.kind in "iu" and operands[0].dtype.kind == "f":
+        if term.op == "cast" and value.dtype.kind in "iu" and is_float(operands[0].dtype):
             limits = np.iinfo(value.dtype)
             whole = np.trunc(operands[0].astype("float64"))
             if not ((whole >= limits.min) & (whole <= limits.max)).all():

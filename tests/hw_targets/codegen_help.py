@@ -20,8 +20,9 @@ from glenside.language.builders import (
     transpose,
     windows,
 )
+from glenside.language.shape import is_float
 
-TOLERANCE = {"float16": 2e-2, "float32": 1e-4, "float64": 1e-10}
+TOLERANCE = {"float16": 2e-2, "bfloat16": 2e-2, "float32": 1e-4, "float64": 1e-10}
 
 
 def convolution(
@@ -120,7 +121,7 @@ def check(
 
 def compare(got: np.ndarray, wanted: np.ndarray, tolerance: float | None = None) -> None:
     assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
-    if wanted.dtype.kind != "f":
+    if not is_float(wanted.dtype):
         np.testing.assert_array_equal(got, wanted)
         return
     close = TOLERANCE[wanted.dtype.name] if tolerance is None else tolerance

@@ -21,6 +21,7 @@ from glenside.hw_targets.codegen.gpu.interface import (
 from glenside.hw_targets.codegen.gpu.products import space_of
 from glenside.hw_targets.codegen.partition import Kernel, Partition, partition
 from glenside.language import Term, topological_order
+from glenside.language.shape import is_float
 
 _GUARD = 4096
 """Bytes around every buffer; none of them may change."""
@@ -138,7 +139,7 @@ def _poisoned(size: int, dtype: str) -> np.ndarray:
     """
     count = size * np.dtype(dtype).itemsize
     host = np.empty(count + 2 * _GUARD, np.uint8)
-    host[:] = 0xFF if np.dtype(dtype).kind == "f" else 0x5B
+    host[:] = 0xFF if is_float(np.dtype(dtype)) else 0x5B
     return host
 
 

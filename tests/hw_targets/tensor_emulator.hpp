@@ -30,6 +30,10 @@
 struct half {
   uint16_t bits;
 };
+struct __nv_bfloat16 {
+  uint16_t bits;
+};
+using bfloat = __nv_bfloat16;
 struct uint4 {
   unsigned x, y, z, w;
 };
@@ -49,7 +53,7 @@ struct Copy {
 struct Product {
   float* sums[128];
   int count;
-  bool half;
+  int half;  // 1: half floats, 2: bfloat16, 0: tf32.
   unsigned long long a, b;
   bool add;
 };
@@ -63,6 +67,11 @@ struct Warpgroup {
   Product next;
   int given = 0;
 };
+struct Warp {
+  Meeting meeting;
+  const unsigned char* rows[32];
+  unsigned a[32][4], b[32][2];
+};
 struct Turned {  // Blocks that a warp's threads are about to store.
   unsigned char* places[32];
   unsigned blocks[32][4];
@@ -75,6 +84,7 @@ struct Group {
   Place place;
   Meeting meeting;
   std::vector<Warpgroup> warpgroups;
+  std::vector<Warp> warps;
   std::map<int, Turned> turned;
 };
 struct Fiber {
@@ -125,6 +135,18 @@ inline float to_float(half value) {
     result = std::ldexp((float)(part + 1024), (int)exponent - 25);
   return sign ? -result : result;
 }
+inline float to_float(bfloat value) {
+  const uint32_t raw = (uint32_t)value.bits << 16;
+  float result;
+  std::memcpy(&result, &raw, 4);
+  return result;
+}
+inline bfloat to_bfloat(float value) {
+  uint32_t raw;
+  std::memcpy(&raw, &value, 4);
+  if (std::isnan(value)) return {0x7fff};
+  return {(uint16_t)((raw + 0x7fff + (raw >> 16 & 1)) >> 16)};
+}
 inline half to_half(float value) {
   uint32_t raw;
   std::memcpy(&raw, &value, 4);
@@ -149,7 +171,7 @@ inline half to_half(float value) {
   return {(uint16_t)(sign | bits)};
 }
 
-inline float cell(unsigned long long operand, int line, int k, bool half_floats) {
+inline float cell(unsigned long long operand, int line, int k, int half_floats) {
   // Bits of the descriptor: address, lead and stride in 16 bytes, no swizzle.
   const unsigned start = (operand & 0x3fff) << 4, lead = (operand >> 16 & 0x3fff) << 4;
   const unsigned stride = (operand >> 32 & 0x3fff) << 4, kind = operand >> 62;
@@ -167,6 +189,7 @@ inline float cell(unsigned long long operand, int line, int k, bool half_floats)
     return NAN;
   }
   const unsigned char* place = fiber->group->local + at;
+  if (half_floats == 2) return to_float(*(const bfloat*)place);
   if (half_floats) return to_float(*(const half*)place);
   uint32_t raw;
   std::memcpy(&raw, place, 4);
@@ -193,7 +216,7 @@ inline void multiply(const Product& product) {
       sum = product.add ? sum + total : total;
     }
 }
-inline void give(float* sums, int count, bool half_floats, unsigned long long a,
+inline void give(float* sums, int count, int half_floats, unsigned long long a,
                  unsigned long long b, bool add) {
   Warpgroup& own = warpgroup();
   if (own.given == 0) own.next = Product{{}, count, half_floats, a, b, add};
@@ -205,6 +228,34 @@ inline void give(float* sums, int count, bool half_floats, unsigned long long a,
     own.given = 0;
   });
 }
+// Of a register of a product of warps, its element; ``kind`` as in Product.
+inline float element(int kind, unsigned bits, int number) {
+  if (kind == 1) return to_float(half{(uint16_t)(bits >> number * 16)});
+  if (kind == 2) return to_float(bfloat{(uint16_t)(bits >> number * 16)});
+  bits &= 0xffffe000;
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+inline void warp_multiply(int kind, float (&sums)[4], const unsigned (&rows)[4], unsigned first,
+                          unsigned second) {
+  const int lane = fiber->thread % 32, each = kind ? 2 : 1;
+  Warp& own = fiber->group->warps[fiber->thread / 32];
+  std::memcpy(own.a[lane], rows, 16);
+  own.b[lane][0] = first, own.b[lane][1] = second;
+  meet(own.meeting, 32);
+  for (int part = 0; part < 4; ++part) {
+    const int row = lane / 4, column = lane % 4 * 2 + part % 2;
+    float total = 0;
+    for (int part_k = 0; part_k < 2; ++part_k)
+      for (int at = 0; at < 4; ++at)
+        for (int k = 0; k < each; ++k)
+          total += element(kind, own.a[row * 4 + at][part_k * 2 + part / 2], k) *
+                   element(kind, own.b[column * 4 + at][part_k], k);
+    sums[part] += total;
+  }
+  meet(own.meeting, 32);
+}
 }  // namespace emulator
 
 #define threadIdx (Place{(unsigned)emulator::fiber->thread, 0, 0})
@@ -212,7 +263,11 @@ inline void give(float* sums, int count, bool half_floats, unsigned long long a,
 
 namespace glenside {
 inline float number(half value) { return emulator::to_float(value); }
+inline float number(bfloat value) { return emulator::to_float(value); }
 inline float number(float value) { return value; }
+inline float rounded_bfloat(float value) {
+  return emulator::to_float(emulator::to_bfloat(value));
+}
 inline float rounded(float value) { return emulator::to_float(emulator::to_half(value)); }
 inline int bits(float value) {
   int raw;
@@ -230,8 +285,14 @@ inline uint4 stored(const float (&values)[8]) {
   for (int k = 0; k < 8; ++k) halves[k] = emulator::to_half(values[k]);
   return packed(halves);
 }
+inline uint4 stored_bfloat(const float (&values)[8]) {
+  bfloat halves[8];
+  for (int k = 0; k < 8; ++k) halves[k] = emulator::to_bfloat(values[k]);
+  return packed(halves);
+}
 inline uint4 stored(const float (&values)[4]) { return packed(values); }
 inline void assign(half& place, float value) { place = emulator::to_half(value); }
+inline void assign(bfloat& place, float value) { place = emulator::to_bfloat(value); }
 inline void assign(float& place, float value) { place = value; }
 
 inline void copy(unsigned char* target, const void* source, bool there) {
@@ -431,6 +492,28 @@ inline unsigned long long operand(const unsigned char* start, int lead) {
   if (at % 16 || lead % 16) emulator::report("an operand at an odd place");
   return at >> 4 | (unsigned long long)(lead >> 4) << 16 | (unsigned long long)(128 >> 4) << 32;
 }
+inline void load_cells(unsigned (&cells)[4], const unsigned char* row) {
+  using namespace emulator;
+  const long at = row - fiber->group->local;
+  if (at < 0 || at + 16 > local_bytes || at % 16) report("a cell outside of local memory");
+  const int lane = fiber->thread % 32;
+  Warp& own = fiber->group->warps[fiber->thread / 32];
+  own.rows[lane] = row;
+  meet(own.meeting, 32);
+  if (problem.empty())
+    for (int cell = 0; cell < 4; ++cell)
+      std::memcpy(&cells[cell], own.rows[cell * 8 + lane / 4] + lane % 4 * 4, 4);
+  meet(own.meeting, 32);
+}
+#define EMULATED_PRODUCT(name, kind)                                                   \
+  inline void name(float (&sums)[4], const unsigned (&rows)[4], unsigned first,        \
+                   unsigned second) {                                                  \
+    emulator::warp_multiply(kind, sums, rows, first, second);                          \
+  }
+EMULATED_PRODUCT(warp_multiply_tf32, 0)
+EMULATED_PRODUCT(warp_multiply_half, 1)
+EMULATED_PRODUCT(warp_multiply_bfloat, 2)
+
 inline void group_wait() { emulator::meet(emulator::fiber->group->meeting, emulator::threads); }
 inline void cluster_wait() {
   emulator::meet(emulator::cluster_meeting, emulator::threads * (int)emulator::cluster->size());
@@ -478,6 +561,7 @@ inline void launch(const int grid[3], int count, int bytes, const std::function<
         groups[z].rank = z;
         groups[z].place = {(unsigned)x, (unsigned)y, (unsigned)z};
         groups[z].warpgroups.resize((count + 127) / 128);
+        groups[z].warps.resize(count / 32);
         for (int thread = 0; thread < count; ++thread) {
           Fiber& one = fibers[(size_t)z * count + thread];
           one.group = &groups[z];

@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 
 from glenside.hw_targets.codegen.gpu.devices import device_profile
-from glenside.hw_targets.codegen.gpu.interface import DeviceKernel, make_builder
+from glenside.hw_targets.codegen.gpu.interface import DeviceKernel, DeviceLimits, make_builder
 from glenside.hw_targets.codegen.gpu.products import space_of
 from glenside.hw_targets.codegen.gpu.tensor.geometry import geometry_of
 from glenside.hw_targets.codegen.gpu.tensor.kernel import TensorNest
 from glenside.hw_targets.codegen.gpu.tensor.stream import StreamNest
 from glenside.hw_targets.codegen.gpu.tensor.tiling import TensorTiling
+from glenside.hw_targets.codegen.gpu.tensor.warps import WarpNest
 from glenside.hw_targets.codegen.launch import TensorMap
 from glenside.hw_targets.codegen.partition import Kernel, Partition, partition
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping
@@ -40,6 +41,8 @@ class Case:
     kernel: DeviceKernel
     inputs: Mapping[str, np.ndarray]
     tiling: TensorTiling
+    rest: Sequence[DeviceKernel] = ()
+    """The kernels behind the first, which adds nothing up where there are any."""
 
 
 def make_case(
@@ -48,27 +51,35 @@ def make_case(
     inputs: Mapping[str, np.ndarray],
     params: Mapping[str, np.ndarray],
     mapping: TensorMapping | Any,
+    limits: DeviceLimits = HOPPER,
 ) -> Case:
-    """The kernel of the product in ``term``; ``mapping`` may be a function of its geometry."""
+    """The first kernel of the product in ``term``; ``mapping`` may be a function of its
+    geometry."""
     leaves = {t["name"]: t for t in topological_order([term]) if t.op == "tensor"}
     cut = partition([term], {k: leaves[k].type for k in inputs}, params, plain=True)
     (step,) = cut.steps
     assert isinstance(step, Kernel)
     builder = make_builder(cut)
     builder.at_step(0)
-    space = space_of(builder, step, HOPPER)
+    space = space_of(builder, step, limits)
     assert space is not None
     if callable(mapping):
-        geometry = geometry_of(space, HOPPER)
+        geometry = geometry_of(space, limits)
         assert geometry is not None
         mapping = mapping(geometry)
-    kind = StreamNest if mapping.boxes else TensorNest
-    nest = kind(builder, step, HOPPER, space, mapping)
-    return Case(name, cut, nest.device_kernel(name), inputs, nest.tiling)
+    kind: type[TensorNest] = TensorNest
+    if mapping.boxes:
+        kind = StreamNest
+    elif mapping.warps:
+        kind = WarpNest
+    nest = kind(builder, step, limits, space, mapping)
+    first, *rest = nest.kernels(name)
+    return Case(name, cut, first, inputs, nest.tiling, rest)
 
 
 def emulate(cases: Sequence[Case], folder: Path, told: list[str] | None = None) -> list[np.ndarray]:
-    """The results; all memory is poisoned first, guard zones are checked after.
+    """The results, of products in parts the parts; all memory is poisoned first, guard zones are
+    checked after.
 
     :param told: takes what the emulator says of each case, which otherwise must be nothing.
     """
@@ -95,7 +106,10 @@ def emulate(cases: Sequence[Case], folder: Path, told: list[str] | None = None) 
             for zone in (slice(None, _GUARD), slice(-_GUARD, None)):
                 assert old[zone].tobytes() == new[zone].tobytes(), f"{case.name}: {number} overrun"
         (output,) = case.cut.outputs
-        results.append(_window(case.cut, hosts, output))
+        if case.rest:
+            results.append(_inner(hosts[case.kernel.arguments[-1].buffer]).view(np.float32))
+        else:
+            results.append(_window(case.cut, hosts, output))
     return results
 
 
@@ -110,13 +124,14 @@ def build(cases: Sequence[Case], folder: Path) -> ctypes.CDLL:
         for part in case.kernel.library:
             if "asm volatile" not in part:
                 library[part] = None
-        for kind, columns in re.findall(r"multiply_(half|tf32)_(\d+)", case.kernel.source or ""):
-            count, half = int(columns) // 2, int(kind == "half")
+        called = re.findall(r"multiply_(half|bfloat|tf32)_(\d+)", case.kernel.source or "")
+        for kind, columns in called:
+            count, of = int(columns) // 2, ("tf32", "half", "bfloat").index(kind)
             name = f"multiply_{kind}_{columns}"
             products[
                 f"namespace glenside {{ inline void {name}(float (&d)[{count}], "
                 "unsigned long long a, unsigned long long b, bool add) { "
-                f"emulator::give(d, {count}, {half}, a, b, add); }} }}\n"
+                f"emulator::give(d, {count}, {of}, a, b, add); }} }}\n"
             ] = None
     parts = [f'#include "{_HEADER}"\n', *products, *library]
     for case in cases:

@@ -18,7 +18,7 @@ from glenside.language.builders import (
     tensor,
     where,
 )
-from glenside.language.shape import DTYPES, FLOATS
+from glenside.language.shape import DTYPES, FLOATS, is_float
 from tests.hw_targets.codegen_help import TOLERANCE, compare, leaves
 from tests.hw_targets.programs import renamed, terms_of, values_for
 
@@ -40,7 +40,7 @@ def test_function(name):
     program = compile_terms(outputs, leaves(outputs), {}, threads=2)
     for got, wanted, term in zip(program.run(inputs), expected, outputs, strict=True):
         source = term.children[0].dtype
-        compare(got, wanted, TOLERANCE.get(source) if wanted.dtype.kind == "f" else None)
+        compare(got, wanted, TOLERANCE.get(source) if is_float(wanted.dtype) else None)
 
 
 @pytest.mark.parametrize("source", DTYPES)

@@ -28,6 +28,7 @@ from glenside.language.builders import (
     where,
     windows,
 )
+from glenside.language.shape import is_float
 from tests.hw_targets.codegen_help import TOLERANCE, compare, leaves
 from tests.hw_targets.gpu_help import POCL, run_on_opencl
 from tests.hw_targets.programs import renamed, terms_of, values_for
@@ -55,7 +56,7 @@ def test_functions(names: list[str]) -> None:
         expected = evaluate(outputs, inputs)
     for got, wanted, term in zip(run_on_opencl(outputs, inputs), expected, outputs, strict=True):
         source = term.children[0].dtype
-        compare(got, wanted, TOLERANCE.get(source) if wanted.dtype.kind == "f" else None)
+        compare(got, wanted, TOLERANCE.get(source) if is_float(wanted.dtype) else None)
 
 
 def test_what_moves_data() -> None:

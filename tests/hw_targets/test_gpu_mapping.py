@@ -136,17 +136,32 @@ def test_a_reduction_is_split_where_results_are_few() -> None:
 
 
 def test_any_product_has_a_mapping() -> None:
-    """Vectors, single rows, prime sizes, long reductions."""
+    """Vectors, single rows, prime sizes, long reductions, results of more than 64 MiB."""
     for a, b in (
         ((1, 4096), (1000, 4096)),
         ((7, 13), (1, 13)),
         ((757, 1), (3, 1)),
         ((1, 1), (1, 1)),
+        ((8192, 16), (4096, 16)),
     ):
         term = compute("dot", cart_prod(access(tensor("a", a), 1), access(tensor("b", b), 1)))
         space, _ = space_and_step(term)
         for limits in (MALI, H200):
             assert len(best_mapping(space, limits).threads) == len(space.axes)
+
+
+def test_steps_between_barriers_need_be_no_power_of_two() -> None:
+    """48 reduced steps are taken 24 or 48 at a time: 32 would waste a third, 16 are too few."""
+    mapping = best_mapping(layer(channels=48, filters=192, size=13, kernel=1), H200)
+    assert mapping.chunk[-1] in (24, 48)
+
+
+def test_large_results_need_no_room_for_partial_sums() -> None:
+    x, w = tensor("x", (1 << 20, 16)), tensor("w", (64, 16))
+    term = compute("dot", cart_prod(access(w, 1), access(x, 1)))
+    space, _ = space_and_step(term, {"w": weights(64, 16)})
+    assert space.size("m", "n") * 4 > 1 << 26
+    assert math.prod(best_mapping(space, H200).split) == 1
 
 
 def test_unknown_profiles_are_named() -> None:

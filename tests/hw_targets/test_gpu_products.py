@@ -163,6 +163,21 @@ def test_all_of_the_reduction_can_be_shared():
         check(term, lambda space, limits, choice=choice: mapping(space, **tile, **choice))
 
 
+def test_neighbours_are_brought_together_where_they_lie_evenly():
+    """Rows of 16 by tiles of 8; the last of three tiles of 4 rows is partly outside."""
+    x, w = tensor("x", (1, 10, 9, 16)), tensor("w", (13, 10, 1, 1))
+    given = {"threads": {0: 2, 1: 4, 2: 4}, "registers": {0: 4, 2: 2}, "vector": {0: 4, 2: 2}}
+    term = convolution(x, w)
+    for more, width in (({"chunk": {3: 5}}, 4), ({"chunk": {3: 5}, "buffers": 2}, 4)):
+        space, (builder, step) = space_and_step(term, {"w": weights(13, 10, 1, 1)})
+        nest = ProductNest(builder, step, POCL, space, mapping(space, **given, **more))
+        assert nest._streamed_width == width
+        check(term, lambda space, limits, more=more: mapping(space, **given, **more))
+    odd, _ = space_and_step(convolution(tensor("x", (1, 10, 9, 15)), w))
+    nest = ProductNest(builder, step, POCL, odd, mapping(odd, **given, chunk={3: 5}))
+    assert nest._streamed_width == 1
+
+
 def test_operands_computed_at_run_time():
     a, b = tensor("a", (3, 19, 21)), tensor("b", (3, 17, 21))
     product = compute("dot", cart_prod(access(a, 2), access(b, 2), 1))

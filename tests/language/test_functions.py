@@ -6,6 +6,7 @@ Integers are held against Python's exact integers, wrapped to the dtype; floats 
 import functools
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -51,8 +52,8 @@ def expect(actual, expected, dtype) -> None:
         return
     with np.errstate(over="ignore"):
         expected = np.array(expected, "float64").astype(dtype)
-    eps = float(np.finfo(dtype).eps)
-    tiny = float(np.finfo(dtype).smallest_subnormal)
+    eps = float(ml_dtypes.finfo(dtype).eps)
+    tiny = float(ml_dtypes.finfo(dtype).smallest_subnormal)
     np.testing.assert_allclose(actual, expected, rtol=4 * eps, atol=2 * tiny)
 
 

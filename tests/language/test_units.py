@@ -2,6 +2,7 @@
 
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -142,7 +143,7 @@ def test_a_blocked_product_of_integers_is_the_product(simulated, terms, seed):
 @given(blocked_products(FLOATS), st.integers(0, 9))
 def test_a_blocked_product_of_floats_is_the_product_up_to_rounding(terms, seed):
     in_passes, whole = evaluate(terms, environment(terms, seed))
-    eps = float(np.finfo(terms[0].dtype).eps)
+    eps = float(ml_dtypes.finfo(terms[0].dtype).eps)
     np.testing.assert_allclose(in_passes, whole, rtol=50 * eps, atol=50 * eps)
 
 

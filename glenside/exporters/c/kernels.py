@@ -18,6 +18,7 @@ from glenside.errors import TargetError
 _TYPES = {
     "float32": "float",
     "float64": "double",
+    "bfloat16": "uint16_t",  # Its bits.
     "bool": "uint8_t",
     "int8": "int8_t",
     "int16": "int16_t",

@@ -154,9 +154,11 @@ class Graph:
         element = np.array(number, dtype)
         if math.prod(shape) <= _LARGEST_PLAIN_FILL:
             return self.constant(np.full(shape, element))
-        tensor = numpy_helper.from_array(element.reshape(1), "value")
-        return self.node("ConstantOfShape", [self.integers(shape, "shape")], shape, dtype,
+        work = working_dtype("ConstantOfShape", dtype)
+        tensor = numpy_helper.from_array(element.astype(work).reshape(1), "value")
+        made = self.node("ConstantOfShape", [self.integers(shape, "shape")], shape, work,
                          value=tensor)  # fmt: skip
+        return self.cast(made, dtype)
 
     # --- data movement --------------------------------------------------------------------------
 
@@ -188,7 +190,9 @@ class Graph:
     def expand(self, x: Value, shape: Sequence[int]) -> Value:
         if x.shape == tuple(shape):
             return x
-        return self.node("Expand", [x, self.integers(shape, "shape")], shape, x.dtype)
+        work = working_dtype("Expand", x.dtype)
+        sizes = self.integers(shape, "shape")
+        return self.cast(self.node("Expand", [self.cast(x, work), sizes], shape, work), x.dtype)
 
     def concat(self, parts: Sequence[Value], axis: int) -> Value:
         if len(parts) == 1:

@@ -2,7 +2,8 @@
 
 ONNX defines most operators for every element type; onnxruntime implements few of these. The table
 is narrow on purpose: what it names has been there since onnxruntime 1.20, so that a model does not
-need the newest release for a cast less. float16 is always computed in float32 and rounded once.
+need the newest release for a cast less. 16-bit floats are always computed in float32 and rounded
+once.
 """
 
 from __future__ import annotations
@@ -40,14 +41,15 @@ KERNELS: dict[str, frozenset[str]] = {
     "Where": _BASIC | {"uint8"},
     "Pad": _BASIC | {"int8", "uint8", "uint32", "uint64", "bool"},
     **dict.fromkeys(
-        ("Transpose", "Reshape", "Expand", "Concat", "Slice", "Gather", "Identity"),
-        frozenset(DTYPES),
+        ("Transpose", "Reshape", "Concat", "Slice", "Gather", "Identity"), frozenset(DTYPES)
     ),
+    **dict.fromkeys(("Expand", "ConstantOfShape"), frozenset(DTYPES) - {"bfloat16"}),
 }
 """Element types by operator."""
 
 _CARRIERS = {
     "float16": "float32",
+    "bfloat16": "float32",
     "int8": "int32",
     "uint8": "int32",
     "int16": "int32",

@@ -82,16 +82,36 @@ def build_kernel(term: Term, leaves: Sequence[Term], numbers: Mapping[Term, Any]
     for position, leaf in enumerate(leaves):
         placeholder = te.placeholder(leaf.shape, leaf.dtype, f"in{position}")
         placeholders.append(placeholder)
-        lowering.give(leaf, _reader(placeholder))
+        lowering.give(leaf, _reader(placeholder, leaf.dtype))
     result = _compute(term, lowering)
+    if term.dtype == "bfloat16":
+        # Elsewhere, its values are float32: TVM's own rounding loses NaN.
+        values = result
+        result = _stage(term.shape, lambda index: values(*index).astype("bfloat16"), "bits")
     return te.create_prim_func([*placeholders, result])
+
+
+def _written_out(value: Any) -> Any:
+    """The expression without the names that rounding to bfloat16 introduces."""
+    import tvm_ffi
+    from tvm import tirx
+
+    def body(let: Any) -> Expr:
+        held = (tirx.Var, lambda variable: let.value if variable.same_as(let.var) else variable)
+        return tvm_ffi.structural_map(let.body, held)
+
+    return (
+        tvm_ffi.structural_map(value, (tirx.Let, body)) if isinstance(value, tirx.Expr) else value
+    )
 
 
 def _no_buffer(term: Term) -> Any:
     raise AssertionError(term)
 
 
-def _reader(tensor: Any) -> Callable[[Index], Expr]:
+def _reader(tensor: Any, dtype: str) -> Callable[[Index], Expr]:
+    if dtype == "bfloat16":
+        return lambda index: tensor(*index).astype("float32")
     return lambda index: tensor(*index)
 
 
@@ -111,7 +131,7 @@ def _stage(shape: Sequence[int], element: Callable[[Index], Expr], name: str) ->
     from tvm import te, tirx
 
     def body(*index: Any) -> Expr:
-        value = element(list(index))
+        value = _written_out(element(list(index)))
         # A tuple is what a reduction with two results gives.
         return value if isinstance(value, tirx.Expr | tuple | list) else tirx.convert(value)
 
@@ -212,7 +232,7 @@ def _arg_extreme(term: Term, lowering: _Expressions) -> Any:
 
     (child,) = term.children
     greater = term["function"] == "argmax"
-    dtype = child.dtype
+    dtype = scalars.value_dtype(child.dtype)
 
     def combine(a: Any, b: Any) -> tuple[Expr, Expr]:
         (here, known), (there, new) = a, b

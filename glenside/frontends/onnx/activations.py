@@ -18,6 +18,7 @@ from glenside.frontends.lowering.phrases import (
 )
 from glenside.frontends.onnx.node import Node, operator
 from glenside.language import Term, builders
+from glenside.language.shape import FLOATS
 
 
 def _below_zero(x: Term) -> Term:
@@ -130,7 +131,7 @@ def _shrink(node: Node) -> Term:
     x = node[0]
     bias = node.attributes.real("bias", 0.0)
     edge = node.attributes.real("lambd", 0.5)
-    wide = x if x.dtype.startswith("float") else builders.cast(x, "float64")
+    wide = x if x.dtype in FLOATS else builders.cast(x, "float64")
     low = elementwise("less", wide, like(wide, -edge))
     high = elementwise("greater", wide, like(wide, edge))
     result = select(low, add(wide, bias), select(high, sub(wide, bias), 0))

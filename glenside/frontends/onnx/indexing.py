@@ -21,7 +21,7 @@ from glenside.frontends.lowering.phrases import (
 from glenside.frontends.onnx.node import Array, Node, operator
 from glenside.frontends.onnx.shape_ops import take
 from glenside.language import Term, builders
-from glenside.language.shape import INTEGERS
+from glenside.language.shape import FLOATS, INTEGERS
 
 
 @operator("Gather")
@@ -273,7 +273,7 @@ def scatter(node: Node, x: Term, places: Term, updates: Term, reduction: str) ->
 
 def _edge(dtype: str, reduction: str) -> Term:
     """What never wins a maximum, or a minimum."""
-    if dtype.startswith("float"):
+    if dtype in FLOATS:
         return builders.constant(-math.inf if reduction == "max" else math.inf, (), dtype)
     limits = np.iinfo(dtype)
     return builders.constant(int(limits.min if reduction == "max" else limits.max), (), dtype)

@@ -29,6 +29,7 @@ from glenside.frontends.onnx.normalization import reciprocal_deviation
 from glenside.frontends.onnx.quantization import saturate
 from glenside.frontends.onnx.spatial import read_window, spatial_size
 from glenside.language import Term, builders
+from glenside.language.shape import HALVES
 
 DOMAIN = "com.microsoft"
 
@@ -102,7 +103,7 @@ def _skip_layer_normalization(node: Node) -> list[Term | None]:
         total = add(total, bias)
     epsilon = node.attributes.real("epsilon", 1e-12)
     axes = [total.type.rank - 1]
-    wide = builders.cast(total, "float32") if total.dtype == "float16" else total
+    wide = builders.cast(total, "float32") if total.dtype in HALVES else total
     centred = wide if simplified else sub(wide, reduce("mean", wide, axes, True))
     normal = mul(centred, reciprocal_deviation(centred, axes, epsilon))
     result = mul(builders.cast(normal, total.dtype), node[2])

@@ -28,7 +28,7 @@ from glenside.frontends.onnx.linear import check_product
 from glenside.frontends.onnx.node import Node, dtype_name, operator
 from glenside.frontends.onnx.spatial import read_window, spatial_size
 from glenside.language import Term, builders
-from glenside.language.shape import FLOATS
+from glenside.language.shape import FLOATS, HALVES
 
 
 def aligned(node: Node, which: Term, x: Term, axis: int, block: int) -> Term:
@@ -80,7 +80,7 @@ def _quantize_linear(node: Node) -> Term:
     _check_integer(node, dtype)
     precision = node.attributes.integer("precision", 0)
     exact = dtype_name(precision) if precision else "float32"
-    if exact == "float16" or (not precision and scale.dtype == "float64"):
+    if exact in HALVES or (not precision and scale.dtype == "float64"):
         exact = "float64" if scale.dtype == "float64" else "float32"
     x = builders.cast(x, exact)
     scale = builders.cast(aligned(node, scale, x, axis, block), exact)
@@ -107,7 +107,7 @@ def _dequantize_linear(node: Node) -> Term:
     if zero_point is not None:
         zero_point = builders.cast(zero_point, values.dtype)
         values = sub(values, aligned(node, zero_point, x, axis, block))
-    exact = "float32" if scale.dtype == "float16" else scale.dtype
+    exact = "float32" if scale.dtype in HALVES else scale.dtype
     factor = builders.cast(aligned(node, scale, x, axis, block), exact)
     return builders.cast(mul(builders.cast(values, exact), factor), dtype)
 

@@ -17,7 +17,6 @@ NARROW: dict[int, str] = {
     onnx.TensorProto.UINT4: "uint8",
     onnx.TensorProto.INT2: "int8",
     onnx.TensorProto.UINT2: "uint8",
-    onnx.TensorProto.BFLOAT16: "float32",
     onnx.TensorProto.FLOAT8E4M3FN: "float32",
     onnx.TensorProto.FLOAT8E4M3FNUZ: "float32",
     onnx.TensorProto.FLOAT8E5M2: "float32",

@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 _MAGIC = 0xDD5E40F096B4A13F
 """First eight bytes of a serialised array (dmlc's NDArray file format)."""
 
-_KINDS = {0: "int", 1: "uint", 2: "float"}
+_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat"}
 """DLPack's type codes."""
 
 

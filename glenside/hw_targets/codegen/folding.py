@@ -102,7 +102,10 @@ class Folding:
         if _contracts(term):
             operands = [self._values.get(each) for each in term.children[0].children]
             a, b = operands
-            return None if a is None or b is None else _contract(term, a, b)
+            if a is None or b is None:
+                return None
+            self._leaves[term] = term.type.size
+            return _contract(term, a, b)
         if any(child not in self._values for child in term.children):
             return None
         self._leaves[term] = sum(self._leaves.get(child, _FREELY) for child in term.children)

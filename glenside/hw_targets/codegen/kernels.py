@@ -184,8 +184,11 @@ class Nest:
             )
         space = kernel.anchor.shape if kernel.anchor is not None else kernel.tail.shape
         self.space = space
+        self.edges = kernel.edges
         # Where the result lies, by the index of the anchor.
-        self.by_space = compose_inverse(kernel.over, space, self.target.view)
+        self.by_space = (
+            None if self.edges else compose_inverse(kernel.over, space, self.target.view)
+        )
         self.out = declare("out", self.target.extent, self.tail.dtype)
 
     def _read_buffer(self, term: Term) -> Any:
@@ -280,8 +283,25 @@ class Nest:
             position = position // inner
         return position % size if inner * size < self.space[owner] else position
 
+    def inside(self, index: Sequence[Any]) -> Expr | None:
+        """Whether the tail has an element at a loop index; None where it always does."""
+        from tvm import tirx
+
+        if not self.edges:
+            return None
+        place = self.tail_index(index)
+        tests = [tirx.LT(place[axis], self.tail.shape[axis]) for axis in self.edges]
+        return tests[0] if len(tests) == 1 else tirx.all(*tests)
+
     def store(self, index: Sequence[Any], value: Expr | None = None) -> Stmt:
-        """Stores the tail's element at a loop index."""
+        """Stores the tail's element at a loop index, if it has one there."""
+        from tvm import tirx
+
+        made, guard = self.store_inside(index, value), self.inside(index)
+        return made if guard is None else tirx.IfThenElse(guard, made, None)
+
+    def store_inside(self, index: Sequence[Any], value: Expr | None = None) -> Stmt:
+        """Stores the tail's element at a loop index, which it has."""
         place = self.tail_index(index)
         if self.by_space is not None:
             address = self.by_space.address(index)
@@ -526,7 +546,7 @@ class Nest:
         (child,) = anchor.children
         greater = anchor["function"] == "argmax"
         length = child.item[0]
-        dtype = "uint8" if child.dtype == "bool" else child.dtype
+        dtype = "uint8" if child.dtype == "bool" else scalars.value_dtype(child.dtype)
 
         def load(index: Index, k: Any) -> Expr:
             value = self.lowering.scoped(lambda: self.lowering.access(child).load([*index, k]))

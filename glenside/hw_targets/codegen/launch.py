@@ -24,7 +24,7 @@ import numpy as np
 from glenside.errors import InputError, TargetError
 from glenside.hw_targets.target import Runnable
 from glenside.language.operators import OPERATORS
-from glenside.language.shape import AccessType
+from glenside.language.shape import BFLOAT16, AccessType
 from glenside.language.units import is_unit
 
 Array = np.ndarray[Any, Any]
@@ -361,6 +361,8 @@ def load(directory: str | Path) -> Runnable:
     if not (source / PLAN).is_file():
         raise InputError(f"{source} holds no saved program ({PLAN} is missing)")
     plan = Plan.from_json((source / PLAN).read_text())
+    if BFLOAT16.name != "bfloat16" and any(slot.dtype == "bfloat16" for slot in plan.slots):
+        raise TargetError("the program has values of bfloat16: pip install ml-dtypes")
     parameters = read_parameters(plan, source)
     if plan.device is not None:
         from glenside.hw_targets.codegen.device.executable import load_device_program
@@ -431,7 +433,9 @@ def _aligned(size: int) -> Array:
 
 
 def _as_stored(array: Array) -> Array:
-    """What a kernel is given: bools as bytes."""
+    """What a kernel is given: bools as bytes, bfloat16 as its bits."""
+    if array.dtype == BFLOAT16:
+        return array.view(np.uint16)
     return array.view(np.uint8) if array.dtype == np.bool_ else array
 
 

@@ -177,7 +177,7 @@ class Lowering:
             cell = tirx.decl_buffer((1,), dtype, name="t", scope="local", layout=None)
             self._scopes[-1].append((cell, value))
             return tirx.BufferLoad(cell, [_expr(0)])
-        variable = tirx.Var("t", dtype)
+        variable = tirx.Var("t", scalars.value_dtype(dtype))
         self._scopes[-1].append((variable, value))
         return variable
 
@@ -470,19 +470,17 @@ def is_tuple_only(term: Term) -> bool:
 
 
 def read(buffer: Any, address: Any, dtype: str) -> Expr:
-    """One element of a buffer, as a TIR bool where the dtype is ``bool``."""
+    """One element of a buffer."""
     from tvm import tirx
 
-    value = tirx.BufferLoad(buffer, [_expr(address)])
-    return tirx.NE(value, tirx.const(0, "uint8")) if dtype == "bool" else value
+    return scalars.loaded(tirx.BufferLoad(buffer, [_expr(address)]), dtype)
 
 
 def write(buffer: Any, address: Any, value: Expr, dtype: str) -> Any:
     """A store of one element."""
     from tvm import tirx
 
-    return tirx.BufferStore(buffer, scalars.convert(value, dtype, scalars.storage_dtype(dtype)),
-                            [_expr(address)])  # fmt: skip
+    return tirx.BufferStore(buffer, scalars.stored(value, dtype), [_expr(address)])
 
 
 def reindex(index: Sequence[Any], new: Shape, old: Shape) -> Index:

@@ -25,6 +25,7 @@ of :mod:`.gpu.predict`. If there is none, the solver says which groups cannot ho
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -34,6 +35,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside.errors import TargetError
+from glenside.hw_targets.codegen.matrix_mapping import (
+    MatrixMapping,
+    matrix_mappings,
+    occupies,
+)
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping, tensor_mappings
 
 if TYPE_CHECKING:
@@ -102,10 +108,12 @@ class GpuMapping:
 
     @classmethod
     def from_json(cls, text: str | dict[str, Any]) -> AnyMapping:
-        """A mapping of either kind from its text, or from what ``json.loads`` makes of it."""
+        """A mapping of any kind from its text, or from what ``json.loads`` makes of it."""
         given = json.loads(text) if isinstance(text, str) else text
         if "stages" in given:
             return TensorMapping.from_json(given)
+        if "depth" in given:
+            return MatrixMapping.from_json(given)
         fields: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in given.items()
@@ -120,8 +128,8 @@ def _order(mapping: GpuMapping) -> tuple[Any, ...]:
             m.staged, m.gathered, m.buffers)  # fmt: skip
 
 
-AnyMapping = GpuMapping | TensorMapping
-"""How a product is mapped: to threads, or to matrix units."""
+AnyMapping = GpuMapping | MatrixMapping | TensorMapping
+"""How a product is mapped: to threads, one of matrices to threads, or to matrix units."""
 
 
 class InfeasibleMapping(TargetError):
@@ -142,11 +150,31 @@ def best_mapping(space: ProductSpace, limits: DeviceLimits) -> AnyMapping:
 
 def best_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> Sequence[AnyMapping]:
     """Up to ``count`` mappings that differ in more than a detail, best predicted first: to matrix
-    units where the device has them for the operands' dtype, else to threads.
+    units where the device has them for the operands' dtype, else to threads, those of products of
+    plain matrices and of any product in turn.
 
     :raises InfeasibleMapping: there is none.
     """
-    return tensor_mappings(space, limits, count) or thread_mappings(space, limits, count)
+    on_matrix_units = tensor_mappings(space, limits, count)
+    if on_matrix_units:
+        return on_matrix_units
+    matrices = matrix_mappings(space, limits, count)
+    if matrices and count == 1 and occupies(matrices[0], space, limits):
+        return matrices
+    # Where results are few, a reduction that is split over groups may be faster.
+    try:
+        others = thread_mappings(space, limits, count)
+    except InfeasibleMapping:
+        if not matrices:
+            raise
+        others = []
+    if not matrices or not others:
+        return matrices or others
+    # The best of all, then of either kind in turn: the predictions are not each other's.
+    kinds: list[Sequence[AnyMapping]] = [matrices, others]
+    kinds.sort(key=lambda kind: kind[0].predicted)
+    turns = itertools.zip_longest(*kinds)
+    return [each for turn in turns for each in turn if each is not None][:count]
 
 
 def thread_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> list[GpuMapping]:
@@ -175,8 +203,8 @@ def _different(ranked: Sequence[GpuMapping], count: int) -> list[GpuMapping]:
     seen: dict[Any, int] = {}
     chosen = []
     for mapping in ranked:
-        block = ("block", mapping.registers, mapping.split, mapping.buffers)
-        tile = ("tile", mapping.registers, mapping.threads, mapping.buffers)
+        block = ("block", mapping.registers, mapping.split)
+        tile = ("tile", mapping.registers, mapping.threads)
         if seen.get(block, 0) >= 2 or seen.get(tile, 0) >= 2:
             continue
         for each in (block, tile):
@@ -341,7 +369,9 @@ class MappingProblem:
                 tables.append(self._result_choices(k, [1], (1,), 32))
             elif moving and k == moving[0]:
                 windows = bool(space.windows_of(k))
-                runs = [4, 7, 8, 14] if windows and axis.size >= 16 else [1, 2, 4, 7, 8, 14]
+                # With rows of the resident operand to share them, long runs pay.
+                long = windows and axis.size >= 16 and space.size("m") > 1
+                runs = [4, 7, 8, 14] if long else [1, 2, 4, 7, 8, 14]
                 tables.append(self._result_choices(k, runs, (1,) if windows else (1, 2), 64))
             elif len(moving) > 1 and k == moving[1]:
                 tables.append(self._result_choices(k, [1, 2, 4], (1,), 16))
@@ -392,6 +422,9 @@ class MappingProblem:
         chunks = {2**i for i in range(8) if 2**i <= size}
         if size <= 32:
             chunks.add(size)
+        if not any(c >= _LEAST_STEPS and -(-size // c) * c <= _WASTE * size for c in chunks):
+            # No power of two is long enough and wastes little: of 48 steps, say.
+            chunks |= {c for c in (_LEAST_STEPS, 2 * _LEAST_STEPS, size) if c <= min(size, 64)}
         splits = {2**i for i in range(7) if 2**i <= size} if main else {1}
         made = []
         for chunk in sorted(chunks):
@@ -506,7 +539,8 @@ class MappingProblem:
         for size, most in zip(grid, limits.grid_size, strict=True):
             builder.at_most("grid", size, most)
         results = space.size("batch", "m", "n")
-        builder.at_most("partial sums", split * (results * self.inner), 1 << 26)
+        scratch = split * (results * self.inner)
+        builder.at_most_if_above("partial sums", scratch, 1 << 26, split, 1)
         # A split is there to occupy the device, not beyond.
         blocks = builder.product([grid[0], grid[1]], 1 << 31)
         whole = builder.product([blocks, split], 1 << 31)

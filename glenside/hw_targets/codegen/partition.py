@@ -27,6 +27,7 @@ from glenside.hw_targets.codegen.layout import (
     row_major,
 )
 from glenside.hw_targets.codegen.lower import MOVES, is_tuple_only, move_view
+from glenside.hw_targets.codegen.small_maps import small_map
 from glenside.hw_targets.codegen.storage import (
     Buffer,
     Origin,
@@ -58,6 +59,8 @@ _MIN_LANES = 8
 _MIN_FIXED = 3
 """or this many where that side is a parameter, which is packed once."""
 _LONG = 16
+_VECTOR = 4
+"""Elements of a vector, as devices load them."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,8 @@ class Kernel:
     """Computes ``tail`` into its storage. ``anchor`` is the reduction inside it, if any.
 
     ``over`` gives the axes of ``tail`` in the row-major space of ``anchor``. For a part of a concat
-    that has to be copied, ``into`` is the storage.
+    that has to be copied, ``into`` is the storage. Where ``over`` is longer than ``tail`` along an
+    axis, what the anchor has beyond is cut off.
     """
 
     tail: Term
@@ -83,6 +87,12 @@ class Kernel:
     over: View
     product: Product | None = None
     into: Stored | None = None
+
+    @property
+    def edges(self) -> tuple[int, ...]:
+        """The axes along which the tail is shorter than what is computed."""
+        sizes = zip(self.over.shape, self.tail.shape, strict=True)
+        return tuple(axis for axis, (whole, kept) in enumerate(sizes) if whole > kept)
 
 
 @dataclass
@@ -159,6 +169,7 @@ class _Partitioner:
         self.result.constants = folding.numbers
         self.kept: set[Term] = set()  # Terms that are materialised.
         self.roots: dict[Term, set[Term]] = {}
+        self.relaid: set[Term] = set()  # Moves that are stored as what they move is computed.
         self.observed: set[Term] = set()  # Terms whose elements are needed outside of kernels.
         self.pulled: dict[Term, tuple[Term, View]] = {}  # Tail: the reduction inside its kernel.
         self.inside: set[Term] = set()  # Reductions that live inside another term's kernel.
@@ -183,6 +194,8 @@ class _Partitioner:
 
     def _mark(self) -> None:
         self._spread_roots(decide=True)
+        if self.plain and not self.rows_last:
+            self._relay()
         depth: dict[Term, int] = {}
         nodes: dict[Term, int] = {}
         for term in self.order:
@@ -256,7 +269,9 @@ class _Partitioner:
     def _pull(self) -> None:
         """Moves reductions into the kernel of the elementwise work that alone uses them."""
         for term in self.order:
-            if term not in self.kept or not _computes(term) or _is_reduction(term):
+            if term not in self.kept or _is_reduction(term):
+                continue
+            if not _computes(term) and term not in self.relaid:
                 continue
             best: tuple[int, Term, View] | None = None
             for leaf in self.region(term):
@@ -269,7 +284,7 @@ class _Partitioner:
                 if leaf["function"] in ("argmax", "argmin"):
                     continue
                 over = self._trace_view(term, leaf, row_major(leaf.shape), exact=True)
-                if over is None or leaf.type.size != term.type.size:
+                if over is None or not self._covers(over, leaf, term):
                     continue
                 work = leaf.type.size * math.prod(leaf.children[0].item)
                 if best is None or work > best[0]:
@@ -277,6 +292,44 @@ class _Partitioner:
             if best is not None:
                 self.pulled[term] = best[1:]
                 self.inside.add(best[1])
+
+    def _covers(self, over: View, leaf: Term, term: Term) -> bool:
+        """Whether each element of ``term`` is made of another one of ``leaf``, all of them or, of a
+        small map, all but some at the edges."""
+        if leaf.type.size == term.type.size:
+            return True
+        return (
+            math.prod(over.shape) == leaf.type.size
+            and all(whole >= kept for whole, kept in zip(over.shape, term.shape, strict=True))
+            and self._small(leaf)
+        )
+
+    def _small(self, term: Term) -> bool:
+        """Whether a device computes the term by a thread for each item of a small map."""
+        return self.plain and not self.rows_last and small_map(term, self.folded) is not None
+
+    def _relay(self) -> None:
+        """What only moves a small map's results is what the map stores: on the way out of the
+        program all moves, on the way into a product those up to the last reshape."""
+        users: dict[Term, list[Term]] = {}
+        for term in self.order:
+            for child in term.children:
+                users.setdefault(child, []).append(term)
+        for leaf in self.order:
+            if leaf in self.outputs or not self._small(leaf):
+                continue
+            chain = [leaf]
+            above = users.get(leaf, [])
+            while len(above) == 1 and above[0].op in _PLAIN | {"slice"}:
+                chain.append(above[0])
+                above = [] if above[0] in self.outputs else users.get(above[0], [])
+            if chain[-1] not in self.outputs:
+                into_product = len(above) == 1 and above[0].op == "cart_prod"
+                while len(chain) > 1 and not (into_product and chain[-1].op == "reshape"):
+                    chain.pop()
+            if len(chain) > 1:
+                self.relaid.add(chain[-1])
+                self.kept.add(chain[-1])
 
     def _trace_view(self, term: Term, source: Term, start: View, exact: bool) -> View | None:
         """The axes of ``term`` as seen from ``source``, whose own axes are ``start``.
@@ -320,7 +373,11 @@ class _Partitioner:
         if exact and any(v is None or v.axes != first.axes for v in given):
             return None
         if term.op in MOVES:
+            if exact and term.op == "slice" and not term["low"] and term["step"] == 1:
+                return first  # What is cut off at the end is not stored.
             if exact and term.op not in _PLAIN:
+                return None
+            if term.op in ("flatten", "reshape") and first.shape != term.children[0].shape:
                 return None
             view = move_view(term, first)
             if view is None and term.op == "pad" and not exact:
@@ -331,7 +388,8 @@ class _Partitioner:
             return view
         if term.op == "pair":
             split = term.type.split
-            return first.unsqueeze(split).broadcast(term.shape)
+            longer = first.unsqueeze(split)
+            return longer.broadcast((*longer.shape[:split], 2, *longer.shape[split + 1 :]))
         if term.op == "cart_prod" and not exact:
             left, right = (views.get(c) for c in term.children)
             return _product_view(term, left, right)
@@ -654,11 +712,14 @@ class _Partitioner:
             self._put(term, Stored(into.buffer, into.base, view))
             return
         fill, wanted = self.room.get(term, (0, {}))
+        room = 0
         if self.plain and not self.rows_last:
             view = row_major(term.shape)
+            if term in self.relaid and term not in self.outputs:
+                view, room = _spaced(term.shape)
         else:
             view = arrange(term.shape, over, space, order, wanted, fill, not self.plain)
-        number = self._buffer(occupied(view), term.dtype)
+        number = self._buffer(max(occupied(view), room), term.dtype)
         self._put(term, Stored(number, 0, view))
         if any(view.margins):
             self.result.steps.append(Fill(number, view))
@@ -786,6 +847,14 @@ def canonical(term: Term, children: tuple[Term, ...]) -> Term:
         last = builders.access(builders.transpose(child, moved), rank - 1)
         return builders.access(builders.compute(reductions[name], last), split)
     return term
+
+
+def _spaced(shape: tuple[int, ...]) -> tuple[View, int]:
+    """Row-major with rows that begin where vectors do, and how many elements that takes."""
+    padded = (*shape[:-1], -(-shape[-1] // _VECTOR) * _VECTOR)
+    view = row_major(padded)
+    axes = [*view.axes[:-1], row_major(shape[-1:]).axes[0]]
+    return view.with_axes(axes), math.prod(padded)
 
 
 def _computes(term: Term) -> bool:

@@ -3,7 +3,8 @@
 Each agrees with the NumPy meaning in ``glenside.language.functions``, corner cases included: NaN
 passes through maxima, integer division truncates and never traps, shifts by the width or more are
 defined. float16 is computed in float32 and rounded once. ``bool`` lives in memory as ``uint8`` 0/1
-and is a TIR ``bool`` only inside an expression.
+and is a TIR ``bool`` only inside an expression. bfloat16, which few compilers know, lives in memory
+as the ``uint16`` of its bits and is in expressions a float32 whose lower 16 bits are 0.
 """
 
 from __future__ import annotations
@@ -14,7 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from glenside.language.shape import FLOATS, SIGNED, UNSIGNED, highest, lowest
+from glenside.language.shape import (
+    BFLOAT16,
+    FLOATS,
+    HALVES,
+    SIGNED,
+    UNSIGNED,
+    highest,
+    lowest,
+)
 
 Expr = Any
 """A TIR expression."""
@@ -22,12 +31,17 @@ Expr = Any
 
 def storage_dtype(dtype: str) -> str:
     """The dtype a buffer of ``dtype`` has in TIR."""
-    return "uint8" if dtype == "bool" else dtype
+    return {"bool": "uint8", "bfloat16": "uint16"}.get(dtype, dtype)
+
+
+def value_dtype(dtype: str) -> str:
+    """The dtype an expression of ``dtype`` has in TIR."""
+    return "float32" if dtype == "bfloat16" else dtype
 
 
 def wide(dtype: str) -> str:
     """The dtype in which arithmetic on ``dtype`` is done."""
-    return "float32" if dtype == "float16" else dtype
+    return "float32" if dtype in HALVES else dtype
 
 
 def const(value: Any, dtype: str) -> Expr:
@@ -36,6 +50,9 @@ def const(value: Any, dtype: str) -> Expr:
 
     if dtype == "bool":
         return tirx.const(bool(value), "bool")
+    if dtype == "bfloat16":
+        with np.errstate(over="ignore"):
+            value, dtype = np.float32(value).astype(BFLOAT16), "float32"
     if dtype in FLOATS:
         return tirx.FloatImm(dtype, float(value))
     return tirx.const(int(value), dtype)
@@ -47,10 +64,18 @@ def convert(value: Expr, source: str, target: str) -> Expr:
 
     if source == target:
         return value
+    if source == "bfloat16":
+        return convert(value, "float32", target)
+    if target == "bfloat16":
+        return rounded(convert(value, source, "float32"))
     if isinstance(value, tirx.IntImm | tirx.FloatImm):
         # TVM refuses to make an unsigned constant of a negative one.
         with np.errstate(all="ignore"):
             return const(np.array(value.value).astype(source).astype(target).item(), target)
+    if target == "bool" and source in FLOATS:
+        # By the bits: NaN is not 0, which LLVM's ordered comparison does not say.
+        magnitude, whole = _magnitude(value, source)
+        return tirx.NE(magnitude, const(0, whole))
     if target == "bool":
         return tirx.NE(value, const(0, source))
     if source == "bool":
@@ -72,17 +97,89 @@ def convert(value: Expr, source: str, target: str) -> Expr:
     return value.astype(target)
 
 
+def rounded(value: Expr) -> Expr:
+    """A float32 as the nearest bfloat16, ties to even; NaN and infinities are kept."""
+    from tvm import tirx
+
+    if isinstance(value, tirx.FloatImm):
+        return const(float(value.value), "bfloat16")
+    whole = tirx.Var(_ROUNDED, "float32")
+    bits = tirx.reinterpret("uint32", whole)
+    odd = tirx.bitwise_and(tirx.shift_right(bits, const(16, "uint32")), const(1, "uint32"))
+    nearest = bits + (const(0x7FFF, "uint32") + odd)
+    quiet = tirx.bitwise_or(bits, const(0x400000, "uint32"))
+    kept = tirx.Select(is_nan(whole, "float32"), quiet, nearest)
+    cut = tirx.bitwise_and(kept, const(0xFFFF0000, "uint32"))
+    return tirx.Let(whole, value, tirx.reinterpret("float32", cut))
+
+
+_ROUNDED = "whole"
+"""The name that :func:`rounded` gives to what it rounds."""
+
+
+def unrounded(value: Expr) -> Expr | None:
+    """What :func:`rounded` made the expression of; None where it is another one."""
+    from tvm import tirx
+
+    if isinstance(value, tirx.Let) and str(value.var.name) == _ROUNDED:
+        return value.value
+    return None
+
+
+def unloaded(value: Expr) -> Expr | None:
+    """The load whose bits :func:`loaded` made a bfloat16 of; None for other expressions."""
+    if not str(getattr(getattr(value, "op", None), "name", "")).endswith("reinterpret"):
+        return None
+    shift = value.args[0]
+    cast = getattr(shift, "a", None) if type(shift).__name__ == "LShift" else None
+    load: Any = getattr(cast, "value", None)
+    held = type(load).__name__ == "TensorLoad" and str(load.ty) == "uint16"
+    return load if held else None
+
+
+def stored(value: Expr, dtype: str) -> Expr:
+    """A value of ``dtype`` as memory holds it."""
+    from tvm import tirx
+
+    if dtype != "bfloat16":
+        return convert(value, dtype, storage_dtype(dtype))
+    if isinstance(value, tirx.FloatImm):
+        bits = np.float32(value.value).view(np.uint32)
+        return tirx.const(int(bits) >> 16, "uint16")
+    bits = tirx.reinterpret("uint32", value)
+    return tirx.shift_right(bits, const(16, "uint32")).astype("uint16")
+
+
+def loaded(value: Expr, dtype: str) -> Expr:
+    """The value of ``dtype`` that memory holds so."""
+    from tvm import tirx
+
+    if dtype == "bool":
+        return tirx.NE(value, tirx.const(0, "uint8"))
+    if dtype == "bfloat16":
+        bits = tirx.shift_left(value.astype("uint32"), const(16, "uint32"))
+        return tirx.reinterpret("float32", bits)
+    return value
+
+
 def is_nan(value: Expr, dtype: str) -> Expr:
     """Looks at the bits: TVM's simplifier takes ``x != x`` to be false."""
     from tvm import tirx
 
+    magnitude, whole = _magnitude(value, dtype)
+    infinity = 0x7FF0000000000000 if dtype == "float64" else 0x7F800000
+    return tirx.GT(magnitude, const(infinity, whole))
+
+
+def _magnitude(value: Expr, dtype: str) -> tuple[Expr, str]:
+    """The bits of a float but its sign, and the dtype of that integer."""
+    from tvm import tirx
+
     if dtype == "float64":
-        bits = tirx.bitwise_and(tirx.reinterpret("uint64", value), const(2**63 - 1, "uint64"))
-        return tirx.GT(bits, const(0x7FF0000000000000, "uint64"))
-    if dtype == "float16":
-        value = value.astype("float32")
-    bits = tirx.bitwise_and(tirx.reinterpret("int32", value), const(0x7FFFFFFF, "int32"))
-    return tirx.GT(bits, const(0x7F800000, "int32"))
+        bits = tirx.reinterpret("uint64", value)
+        return tirx.bitwise_and(bits, const(2**63 - 1, "uint64")), "uint64"
+    bits = tirx.reinterpret("int32", convert(value, dtype, "float32"))
+    return tirx.bitwise_and(bits, const(0x7FFFFFFF, "int32")), "int32"
 
 
 def maximum(a: Expr, b: Expr, dtype: str) -> Expr:
@@ -116,9 +213,14 @@ Name = Callable[[Expr, str], Expr]
 
 def combine(function: str, a: Expr, b: Expr, dtype: str, name: Name) -> Expr:
     """One step of a fold; comparisons give a TIR bool."""
-    if dtype == "float16":
-        result = combine(function, a.astype("float32"), b.astype("float32"), "float32", name)
-        return result if function in _COMPARISONS else result.astype("float16")
+    if dtype in HALVES:
+        same = a.same_as(b)
+        a = convert(a, dtype, "float32")
+        b = a if same else convert(b, dtype, "float32")
+        result = combine(function, a, b, "float32", name)
+        if function in _EXACT:
+            return result if dtype == "bfloat16" else result.astype(dtype)
+        return result if function in _COMPARISONS else convert(result, "float32", dtype)
     if function == "pow" and dtype not in FLOATS:
         return _integer_power(a, b, dtype, name)
     if function in ("mod", "fmod"):
@@ -128,11 +230,16 @@ def combine(function: str, a: Expr, b: Expr, dtype: str, name: Name) -> Expr:
 
 def apply(function: str, a: Expr, dtype: str) -> Expr:
     """A map function."""
-    if dtype == "float16" and function not in ("relu", "neg", "abs", "is_nan", "is_inf"):
+    if dtype == "bfloat16":
+        result = _MAPS[function](a, "float32")
+        return result if function in _EXACT else rounded(result)
+    if dtype == "float16" and function not in _EXACT:
         return apply(function, a.astype("float32"), "float32").astype("float16")
     return _MAPS[function](a, dtype)
 
 
+_EXACT = ("relu", "neg", "abs", "is_nan", "is_inf", "maximum", "minimum")
+"""Functions that give what they are given, or a number that every float has."""
 _COMPARISONS = ("equal", "less", "less_equal", "greater", "greater_equal")
 
 
@@ -268,6 +375,8 @@ def _compare(name: str) -> Callable[[Expr, Expr, str], Expr]:
 
         if dtype == "bool":
             a, b = convert(a, "bool", "uint8"), convert(b, "bool", "uint8")
+        if dtype in FLOATS and a.same_as(b) and name in ("EQ", "LE", "GE"):
+            return tirx.Not(is_nan(a, dtype))  # The simplifier takes x == x to be true.
         return getattr(tirx, name)(a, b)
 
     return build

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from glenside.hw_targets.codegen import scalars
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -27,7 +29,8 @@ class Machine:
 
     def lanes(self, dtype: str) -> int:
         """Elements of a vector; narrow integers use at most 16, as their sums are formed wider."""
-        return min(16, max(1, self.vector_bytes // np.dtype(dtype).itemsize))
+        size = np.dtype(scalars.value_dtype(dtype)).itemsize
+        return min(16, max(1, self.vector_bytes // size))
 
 
 PORTABLE = Machine("generic", vector_bytes=4, registers=16, prefetch=False)

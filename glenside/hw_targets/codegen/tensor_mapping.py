@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -30,6 +30,9 @@ class TensorMapping:
     With ``boxes`` the groups stay, and warps of their own bring operands: so many boxes of the
     streamed operand are in local memory at a time, and for each warpgroup ``stages`` portions of
     rows, a portion for each window offset. ``apart``: each window offset has a box of its own.
+
+    With ``warps`` each warp multiplies alone: ``groups`` are warps (32 threads), and the ``split``
+    parts of a product lie in memory until another kernel adds them up.
     """
 
     tile: tuple[int, ...]
@@ -42,6 +45,7 @@ class TensorMapping:
     gathered: bool = False
     boxes: int = 0
     apart: bool = False
+    warps: bool = False
     predicted: float = 0.0
     """Seconds, by the model."""
 
@@ -112,6 +116,17 @@ class TensorProblem:
     :class:`~.mapping.MappingProblem`.
     """
 
+    members: ClassVar[int] = 128
+    """Threads that multiply together."""
+    fragment: ClassVar[int] = 64
+    """Rows that they multiply at a time."""
+    warps: ClassVar[bool] = False
+    shapes: ClassVar[Sequence[tuple[int, int, int]]] = _SHAPES
+    all_stages: ClassVar[Sequence[int]] = _STAGES
+    splits: ClassVar[Sequence[int]] = _SPLITS
+    most_sums: ClassVar[int] = _SUMS
+    most_tiles: ClassVar[int] = _TILES
+
     def __init__(self, geometry: Geometry, limits: DeviceLimits, rows_fast: bool) -> None:
         self.geometry, self.limits, self.rows_fast = geometry, limits, rows_fast
 
@@ -124,9 +139,21 @@ class TensorProblem:
             found += self.solutions(gathered)
         if not found:
             return []
-        times = predict(self.geometry, found, self.limits, self.rows_fast)
+        times = self.predicted(found)
         timed = [replace(m, predicted=float(t)) for m, t in zip(found, times, strict=True)]
         return sorted(timed, key=lambda each: (each.predicted, each.to_json()))
+
+    def predicted(self, mappings: Sequence[TensorMapping]) -> np.ndarray[Any, Any]:
+        """Seconds of each mapping."""
+        return predict(self.geometry, mappings, self.limits, self.rows_fast)
+
+    def kept(self, stages: int) -> int:
+        """Products of earlier steps that may be under way."""
+        return int(stages >= 3)
+
+    def most_split(self) -> int:
+        """Most groups that share the steps."""
+        return self.limits.cluster_groups
 
     def forms(self) -> list[bool]:
         """Whether the reduced loops may be gathered, and whether they may stay apart."""
@@ -150,13 +177,14 @@ class TensorProblem:
         if not tiles or not depths:
             return []
         taps = geometry.taps(gathered)
-        rows_padded = -(-geometry.rows.size // 64) * 64
-        shapes = [s for s in _SHAPES if s[0] <= max(64, rows_padded)]
+        rows_padded = -(-geometry.rows.size // self.fragment) * self.fragment
+        least = min(s[0] for s in self.shapes)
+        shapes = [s for s in self.shapes if s[0] <= max(least, rows_padded)]
 
         tile = model.new_int_var(0, len(tiles) - 1, "tile")
         shape = model.new_int_var(0, len(shapes) - 1, "shape")
         depth = model.new_int_var(0, len(depths) - 1, "depth")
-        stage = model.new_int_var(0, len(_STAGES) - 1, "stage")
+        stage = model.new_int_var(0, len(self.all_stages) - 1, "stage")
         span = builder.column(tile, [t.span for t in tiles], "span")
         positions = builder.column(tile, [t.positions for t in tiles], "positions")
         reach = builder.column(tile, [t.reach for t in tiles], "reach")
@@ -167,20 +195,20 @@ class TensorProblem:
         units = builder.column(depth, [d[0] for d in depths], "units")
         split = builder.column(depth, [d[1] for d in depths], "split")
         share = builder.column(depth, [d[2] for d in depths], "share")
-        stages = builder.column(stage, list(_STAGES), "stages")
+        stages = builder.column(stage, list(self.all_stages), "stages")
 
-        threads = builder.product([along, across, 128], 1 << 12)
+        threads = builder.product([along, across, self.members], 1 << 12)
         builder.at_most("threads", threads, limits.threads_per_group)
-        # Whole cells of eight positions for every warpgroup.
+        # Whole cells of eight positions for all that multiply together.
         each = model.new_int_var(1, _COLUMNS // 8, "each")
         cells = builder.product([each, across], 1 << 10)
         columns = builder.named(8 * cells, 1 << 13)
         model.add(columns >= span)
         model.add(columns - 8 * across < span)
         fragments = model.new_int_var(1, 8, "fragments")
-        model.add(64 * builder.product([fragments, along], 1 << 6) == rows)
+        model.add(self.fragment * builder.product([fragments, along], 1 << 6) == rows)
         sums = builder.product([fragments, each, 4], 1 << 12)
-        builder.at_most("registers", sums, _SUMS)
+        builder.at_most("registers", sums, self.most_sums)
         together = builder.product([builder.named(sums + 80, 1 << 12), threads], 1 << 22)
         builder.at_most("registers", together, limits.unit_registers)
         builder.at_most("registers", builder.product([positions, units], 1 << 20) -
@@ -218,12 +246,12 @@ class TensorProblem:
         builder.at_most_if_above("partial sums", whole, 4 * limits.compute_units, split, 1)
 
         found: list[TensorMapping] = []
-        unit = geometry.unit
+        unit, problem = geometry.unit, self
 
         class Collect(cp_model.CpSolverSolutionCallback):
             def on_solution_callback(self) -> None:
                 t, s = tiles[self.value(tile)], shapes[self.value(shape)]
-                d, n = depths[self.value(depth)], _STAGES[self.value(stage)]
+                d, n = depths[self.value(depth)], problem.all_stages[self.value(stage)]
                 found.append(
                     TensorMapping(
                         tile=t.tile,
@@ -232,8 +260,9 @@ class TensorProblem:
                         chunk=d[0] * unit,
                         stages=n,
                         split=d[1],
-                        kept=int(n >= 3),
+                        kept=problem.kept(n),
                         gathered=gathered,
+                        warps=problem.warps,
                     )
                 )
                 if len(found) >= _MOST:
@@ -274,7 +303,7 @@ class TensorProblem:
             reach = self._reach(box, ends)
             made.append(_Tile(tuple(tile), box.span, box.positions, reach, groups))
         made.sort(key=lambda t: (t.waste, t.tile))
-        return made[:_TILES]
+        return made[: self.most_tiles]
 
     def _reach(self, box: Box, ends: Sequence[int]) -> int:
         """Positions from the first tap to the furthest one."""
@@ -294,9 +323,9 @@ class TensorProblem:
         made = []
         for units in sorted(options):
             steps = -(-inner // (units * geometry.unit)) * geometry.outer_size(gathered)
-            for split in _SPLITS:
+            for split in self.splits:
                 share = -(-steps // split)
-                if split <= self.limits.cluster_groups and (split - 1) * share < steps:
+                if split <= self.most_split() and (split - 1) * share < steps:
                     made.append((units, split, share))
         return made
 
@@ -314,11 +343,16 @@ def tensor_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> li
     if held is None or held[0] != limits:
         if len(_solved) > 256:
             _solved.clear()
-        from glenside.hw_targets.codegen.stream_mapping import StreamProblem
+        if limits.warpgroups:
+            from glenside.hw_targets.codegen.stream_mapping import StreamProblem
 
-        ranked = TensorProblem(geometry, limits, geometry.rows_fast).ranked()
-        ranked += StreamProblem(geometry, limits).ranked()
-        ranked.sort(key=lambda each: each.predicted)
+            ranked = TensorProblem(geometry, limits, geometry.rows_fast).ranked()
+            ranked += StreamProblem(geometry, limits).ranked()
+            ranked.sort(key=lambda each: each.predicted)
+        else:
+            from glenside.hw_targets.codegen.warp_mapping import WarpProblem
+
+            ranked = WarpProblem(geometry, limits, geometry.rows_fast).ranked()
         held = limits, ranked
         _solved[key, limits.name] = held
     known = held[1]

@@ -38,7 +38,7 @@ HEAD = "def @main(%x: Tensor[(2, 3), float32]) {\n"
         ("def @main(%x: Tensor[(1.5), float32]) {\n %x }", "'1.5' is not the length of an axis"),
         ("def @main(%x: float32, %x: float32) {\n %x }", "%x is declared twice"),
         (f"def @main(%x: Tensor[({10**20}), int8]) {{\n %x }}", "line 1, column 11: .* 64 bits"),
-        ("def @main(%x: bfloat16) {\n %x }", "%x has the unsupported type bfloat16"),
+        ("def @main(%x: float8) {\n %x }", "%x has the unsupported type float8"),
         ("def @main(%x: List[int8]) {\n %x }", "%x has the unsupported type List"),
         ("def @main() {\n 1f }\ndef @main() {\n 2f }", "line 3, column 5: @main is defined twice"),
     ],

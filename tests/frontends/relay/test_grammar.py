@@ -117,6 +117,18 @@ def test_operators_that_return_tuples(run_text):
         import_relay(HEAD + "%0 = nn.dropout(%x); nn.relu(%0) }")
 
 
+def test_bfloat16(run_text):
+    text = (
+        "def @main(%x: Tensor[(3), bfloat16]) { %0 = multiply(%x, %x); "
+        '(%0, cast(%0, dtype="float32"), cast(1.00390625f, dtype="bfloat16")) }'
+    )
+    x = np.array([1.5, -3, 257]).astype("bfloat16")
+    half, wide, one = run_text(text, {"x": x})
+    assert (half.dtype, wide.dtype, one.dtype) == ("bfloat16", "float32", "bfloat16")
+    np.testing.assert_array_equal(wide, [2.25, 9, 65536])
+    assert one == 1
+
+
 @pytest.mark.parametrize(
     ("literal", "value", "dtype"),
     [

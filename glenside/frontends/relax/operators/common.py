@@ -11,6 +11,7 @@ from glenside.frontends.kinds import Ints
 from glenside.frontends.refusal import Refused
 from glenside.frontends.relax.constants import Constants
 from glenside.language import Term, builders
+from glenside.language.shape import is_float
 
 
 def number_of(constants: Constants, x: Term | float, what: str) -> float:
@@ -20,7 +21,7 @@ def number_of(constants: Constants, x: Term | float, what: str) -> float:
     known = constants.known(x)
     if known is None or known.size != 1:
         raise Refused(f"operand {what} must be a known number")
-    return float(known.item()) if known.dtype.kind == "f" else int(known.item())
+    return float(known.item()) if is_float(known.dtype) else int(known.item())
 
 
 def ints_of(constants: Constants, x: Term | Ints, what: str) -> list[int]:

@@ -18,7 +18,7 @@ from glenside.hw_targets.codegen.compile import (
 from glenside.hw_targets.codegen.device.device import Code, Device
 from glenside.hw_targets.codegen.device.executable import DeviceExecutable, MappedProduct
 from glenside.hw_targets.codegen.launch import KernelCall, Place, Plan, PythonCall
-from glenside.language.shape import AccessType
+from glenside.language.shape import HALVES, AccessType
 from glenside.language.term import Term, topological_order
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _on_matrix_units(outputs: Sequence[Term], limits: DeviceLimits) -> bool:
     """Whether products go to matrix units, which are fed along the axis that they reduce."""
     if not limits.has_matrix_units:
         return False
-    dtypes = {"float16"} | ({"float32"} if limits.tf32 else set())
+    dtypes = {*HALVES} | ({"float32"} if limits.tf32 else set())
     return any(
         term.op == "compute" and term["function"] == "dot" and term.children[0].dtype in dtypes
         for term in topological_order(outputs)

@@ -370,9 +370,14 @@ class _Opened:
 
         An input that lies as the kernels read it is read where it is; the launches are captured
         once for each set of addresses.
+
+        :raises InputError: a tensor that goes in or out is of bfloat16.
         """
         from glenside.hw_targets.codegen.device import tensors
 
+        places = [p for n, p in self.plan.inputs.items() if not isinstance(inputs[n], np.ndarray)]
+        if any(place.dtype == "bfloat16" for place in [*places, *self.plan.outputs]):
+            raise InputError("CuPy has no tensors of bfloat16: give NumPy arrays, or cast before")
         device: CudaDevice = self.device  # type: ignore[assignment]
         memory = list(self.memory)
         moved: list[tuple[int, int]] = []

@@ -72,7 +72,7 @@ def cuda_limits() -> DeviceLimits:
 
     device = CudaDevice()
     known = PROFILES.get(f"cuda:{device.architecture}")
-    base = known or device_profile("cuda:sm_90")
+    base = known or _nearest(device.architecture)
     attributes = cupy().cuda.Device().attributes
     units = int(attributes["MultiProcessorCount"])
     share = 1.0 if known else units / base.compute_units
@@ -80,6 +80,7 @@ def cuda_limits() -> DeviceLimits:
         base,
         name=f"cuda:{device.architecture}",
         architecture=device.architecture,
+        warpgroups=device.architecture == "sm_90",
         threads_per_group=int(attributes["MaxThreadsPerBlock"]),
         group_size=_triple(attributes, "MaxBlockDim"),
         grid_size=_triple(attributes, "MaxGridDim"),
@@ -94,6 +95,17 @@ def cuda_limits() -> DeviceLimits:
         tensor_peak={dtype: share * rate for dtype, rate in base.tensor_peak.items()},
         cache_bytes=int(attributes["L2CacheSize"]),
     )
+
+
+def _nearest(architecture: str) -> DeviceLimits:
+    """The profile of the last generation up to an architecture; before all, without matrix units
+    that kernels are made for."""
+    of = replace(device_profile("cuda:sm_80"), architecture=architecture).generation
+    profiles = [p for p in PROFILES.values() if p.architecture]
+    older = [p for p in profiles if p.generation <= of]
+    if not older:
+        return replace(device_profile("cuda:sm_80"), tensor_peak={})
+    return max(older, key=lambda profile: profile.generation)
 
 
 def _triple(attributes: Mapping[str, int], name: str) -> tuple[int, int, int]:

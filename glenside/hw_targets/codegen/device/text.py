@@ -153,9 +153,9 @@ def _waiting(text: str) -> str:
     """Every kernel waits for those launched before it: where it says so itself, else first of all.
 
     That is what lets them be launched early (:attr:`Entry.overlapped`): whoever waits for a kernel
-    then also waits for all before it. They take their places as groups of the one before end. Let in
-    sooner, beside groups that are still at work, they are spread unevenly over the compute units: on
-    an H200 most kernels then took longer.
+    then also waits for all before it. They take their places as groups of the one before end. Let
+    in sooner, beside groups that are still at work, they are spread unevenly over the compute
+    units: on an H200 most kernels then took longer.
     """
     starts = list(_CUDA_ENTRY.finditer(text))
     if not starts:
@@ -185,9 +185,9 @@ def _functions(text: str) -> list[str]:
 
 
 def _parameters(head: str, body: str) -> str:
-    """A kernel's head; a pointer is said to be no other's memory only where nothing but what the
-    kernel itself writes, or a constant, is read through it. Of any other the compiler could conclude
-    that it does not change while the kernel waits, and read it before."""
+    """A kernel's head; a pointer is said to be no other's memory only where nothing is read through
+    it, or what is constant. Of any other the compiler could conclude that it does not change while
+    the kernel waits, and read it before."""
     told = "const " in head
 
     def pointer(found: re.Match[str]) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 from glenside.errors import TargetError
 from glenside.hw_targets.codegen.device.device import Code, Device, Launch
 from glenside.hw_targets.codegen.launch import Entry
+from glenside.language.shape import is_float
 
 if TYPE_CHECKING:
     from glenside.hw_targets.codegen.gpu.interface import (
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-TOLERANCE = {"float16": 2e-2, "float32": 1e-3, "float64": 1e-9}
+TOLERANCE = {"bfloat16": 1e-1, "float16": 2e-2, "float32": 1e-3, "float64": 1e-9}
 """Largest difference between two ways, relative to the largest result."""
 _NAME = "trial_{}_{}"
 _MOST_TOLD = 1 << 25
@@ -310,7 +311,7 @@ def _fill(trials: Trials, buffer: int, device: Device, rng: np.random.Generator)
     array = trials.arrays.get(buffer)
     if array is None:
         values = np.resize(rng.standard_normal(min(size, _PERIOD), np.float32), size)
-        array = values.astype(dtype) if np.dtype(dtype).kind == "f" else np.zeros(size, dtype)
+        array = values.astype(dtype) if is_float(np.dtype(dtype)) else np.zeros(size, dtype)
     array = np.broadcast_to(np.asarray(array).reshape(-1), (size,))
     memory = device.allocate(size * np.dtype(dtype).itemsize)
     device.write(memory, 0, np.ascontiguousarray(array).view(np.uint8))
@@ -321,7 +322,7 @@ def _drawn(seed: int, shape: Sequence[int], repeated: Sequence[int], dtype: str)
     """Random numbers for a parameter, such that sums of products stay small."""
     small = [1 if k in repeated else size for k, size in enumerate(shape)]
     size = int(np.prod(small, dtype=np.int64))
-    if np.dtype(dtype).kind == "f":
+    if is_float(np.dtype(dtype)):
         rng = np.random.default_rng(seed)
         values = np.resize(rng.standard_normal(min(size, _PERIOD), np.float32), size)
         values *= np.float32(max(int(np.prod(small[1:])), 1) ** -0.5)
@@ -331,7 +332,7 @@ def _drawn(seed: int, shape: Sequence[int], repeated: Sequence[int], dtype: str)
 
 
 def _agree(got: Array, right: Array) -> bool:
-    if right.dtype.kind != "f":
+    if not is_float(right.dtype):
         return bool(np.array_equal(got, right))
     a, b = got.astype(np.float64), right.astype(np.float64)
     finite = np.isfinite(b)

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import difflib
+from typing import Any
 
 from glenside.errors import TargetError
 from glenside.hw_targets.codegen.gpu.interface import DeviceLimits
 
 _KIB = 1 << 10
+
+_AMPERE: dict[str, Any] = {
+    "threads_per_group": 1024,
+    "group_size": (1024, 1024, 64),
+    "static_local_bytes": 48 * _KIB,
+    "unit_registers": 65536,
+    "thread_registers": 255,
+    "warp": 32,
+    "vector_bytes": 16,
+    "fp16": True,
+    "fp64": True,
+    "launch_seconds": 2e-6,
+}
+"""What devices from Ampere on have in common."""
 
 _PROFILES = (
     # Peaks, bandwidth and launch time as measured on an H200; the rest from CUDA's occupancy rules
@@ -37,6 +52,58 @@ _PROFILES = (
         clock=1.755e9,
         launch_seconds=2e-6,
         architecture="sm_90",
+        warpgroups=True,
+    ),
+    # A100 of 80 GB: NVIDIA's data sheet and white paper; rates of its cache are estimates.
+    DeviceLimits(
+        name="cuda:sm_80",
+        **_AMPERE,
+        local_bytes=163 * _KIB,
+        unit_local_bytes=164 * _KIB,
+        unit_threads=2048,
+        unit_groups=32,
+        compute_units=108,
+        peak={"float32": 19.5e12, "float64": 9.7e12, "float16": 78e12},
+        tensor_peak={"float16": 312e12, "bfloat16": 312e12, "tf32": 156e12},
+        bandwidth=2.04e12,
+        cache_bandwidth=4e12,
+        cache_bytes=40 << 20,
+        clock=1.41e9,
+        architecture="sm_80",
+    ),
+    # GeForce RTX 3090 and 4090: the same sources. Products of halves are added up in float32, which
+    # these units do at half of their rate.
+    DeviceLimits(
+        name="cuda:sm_86",
+        **_AMPERE,
+        local_bytes=99 * _KIB,
+        unit_local_bytes=100 * _KIB,
+        unit_threads=1536,
+        unit_groups=16,
+        compute_units=82,
+        peak={"float32": 35.6e12, "float64": 0.56e12, "float16": 35.6e12},
+        tensor_peak={"float16": 71e12, "bfloat16": 71e12, "tf32": 35.6e12},
+        bandwidth=0.936e12,
+        cache_bandwidth=2.2e12,
+        cache_bytes=6 << 20,
+        clock=1.695e9,
+        architecture="sm_86",
+    ),
+    DeviceLimits(
+        name="cuda:sm_89",
+        **_AMPERE,
+        local_bytes=99 * _KIB,
+        unit_local_bytes=100 * _KIB,
+        unit_threads=1536,
+        unit_groups=24,
+        compute_units=128,
+        peak={"float32": 82.6e12, "float64": 1.29e12, "float16": 82.6e12},
+        tensor_peak={"float16": 165.2e12, "bfloat16": 165.2e12, "tf32": 82.6e12},
+        bandwidth=1.008e12,
+        cache_bandwidth=5e12,
+        cache_bytes=72 << 20,
+        clock=2.52e9,
+        architecture="sm_89",
     ),
     # NVIDIA's OpenCL on the same chip: no half floats, 48 KiB of local memory; kernels of a queue
     # follow each other 0.9 microseconds later than in CUDA's graphs.

@@ -81,6 +81,8 @@ class DeviceLimits:
     """Between two dependent kernels of one queue or graph."""
     architecture: str = ""
     """CUDA's name of the instruction set: ``sm_90``."""
+    warpgroups: bool = False
+    """Whether matrix units take operands from local memory, for four warps at a time: Hopper's."""
     tf32: bool = False
     """Whether products of float32 may be rounded to 10 bits of mantissa, for the matrix units."""
 
@@ -93,8 +95,13 @@ class DeviceLimits:
 
     @property
     def has_matrix_units(self) -> bool:
-        """Whether there are the matrix units that kernels are made for, Hopper's."""
-        return bool(self.tensor_peak) and self.architecture.rstrip("a") == "sm_90"
+        """Whether there are matrix units that kernels are made for: from sm_80 on."""
+        return bool(self.tensor_peak) and self.generation >= 80
+
+    @property
+    def generation(self) -> int:
+        """The number in the architecture's name; 0 without one."""
+        return int("".join(c for c in self.architecture if c.isdigit()) or 0)
 
     def check(self, kernel: DeviceKernel) -> None:
         """Refuses a kernel that the device would not launch.
@@ -172,8 +179,12 @@ def make_kernels(
     :param choose: names the mapping of products; by default the predicted best.
     :raises TargetError: the device lacks a dtype, or a limit does not admit any kernel.
     """
-    from glenside.hw_targets.codegen.gpu import fallback, products, rows
+    from glenside.hw_targets.codegen.gpu import fallback, linear_maps, products, rows
 
+    mapped = linear_maps.map_kernel(builder, step, number, limits)
+    if mapped is not None:
+        limits.check(mapped)
+        return [mapped]
     made = products.product_kernels(builder, step, number, limits, dialect, choose)
     if made is None:
         shared = rows.shared_kernel(builder, step, number, limits)

@@ -31,6 +31,7 @@ from glenside.hw_targets.codegen.loops import (
 from glenside.hw_targets.codegen.partition import Kernel
 
 if TYPE_CHECKING:
+    from glenside.hw_targets.codegen.gpu.tensor.warp_tiling import Parts
     from glenside.hw_targets.codegen.gpu.tiling import Tiling
 
 _ROWS, _COLUMNS, _WIDTH = 16, 32, 4
@@ -46,7 +47,7 @@ class PartialSums(ElementNest):
         builder: KernelBuilder,
         step: Kernel,
         limits: DeviceLimits,
-        tiling: Tiling,
+        tiling: Tiling | Parts,
         scratch: Argument,
     ) -> None:
         super().__init__(builder, step, limits)

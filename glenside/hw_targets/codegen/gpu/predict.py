@@ -1,16 +1,19 @@
 """The time of a product's kernels, by a model of what bounds them.
 
 Per compute unit: instructions that threads issue, hidden latency by resident warps, waiting at
-barriers, traffic from the shared cache; then the launch and what is stored. The numbers of
-:data:`_MODEL` were fitted to 1,400 measurements of fp32 convolutions on an H200 (17 layers; of the
-mappings measured, the one predicted to be best took 1.11 times as long as the best, in geometric
-mean).
+barriers and past local memory, traffic from the shared cache; then the launch and what is stored.
+The numbers of :data:`_MODEL` were fitted to 2,000 measurements of fp32 products on an H200: 51
+layers (VGG, ResNet, SqueezeNet, MobileNet), of whose measured mappings the one predicted to be best
+took 1.05 times as long as the best, in geometric mean; 1.08 times on layers
+left out of the fit, a third at a time.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,36 +27,38 @@ from glenside.hw_targets.codegen.mapping import GpuMapping
 Array = np.ndarray[Any, Any]
 
 _MODEL = {
-    "floor": 0.236,  # microseconds of a kernel beside its launch
-    "exchange": 0.23,  # cycles a warp takes to hand one sum a thread to another
-    "load": 0.741,  # instructions' worth of reading local memory
-    "row": 1.79,  # and of each element of the resident operand that it brings
-    "bank": 7.03,  # and of reading it once more, since lanes want several rows of a bank
-    "bring": 1.77,  # instructions an element of the streamed operand takes to be staged
+    "floor": 0.5,  # microseconds of a kernel beside its launch
+    "exchange": 1.11,  # cycles a warp takes to hand one sum a thread to another
+    "load": 0.438,  # instructions' worth of reading local memory
+    "row": 1.43,  # of each element of the resident operand that is read there
+    "bank": 1.82,  # of reading once more, since lanes want several places of one bank
+    "bring": 3.49,  # instructions an element of the streamed operand takes to be staged
     "latency": 206,  # cycles until what is read past local memory is there
-    "packed": 273,  # the same of the resident operand, which is read in order
-    "uneven": 0.676,  # of a unit's quarters that a group leaves idle, what is lost
+    "packed": 295,  # the same of the resident operand, which is read in order
+    "uneven": 0.175,  # of a unit's quarters that a group leaves idle, what is lost
     "hide": 0.88,  # warps of one unit that hide the latency of arithmetic
-    "wait": 1,  # microseconds of a stage that one group alone waits
-    "batch": 20,  # fetches of one thread that are under way at a time
-    "share": 0.415,  # how far groups on one unit hide each other's waiting
-    "joined": 1.72,  # the power of the elements that are read together by which reading gets cheaper
-    "line": 2.08,  # and of reading one more line of the cache, past local memory
+    "wait": 0.928,  # microseconds of a stage that one group alone waits
+    "batch": 18.6,  # fetches of one thread that are under way at a time
+    "share": 0.182,  # how far groups on one unit hide each other's waiting
+    "joined": 4,  # reading gets cheaper by this power of the elements that lie evenly
+    "line": 2.42,  # instructions' worth of reading one more line of the cache, past local memory
     "scatter": 0.0177,  # by how much storing takes longer where 32 threads store to many lines
-    "camp": 0.664,  # and for each of them at the same distance of 4 KiB, which one part of the cache has
-    "result": 386e3,  # lines of 128 bytes a microsecond
-    "direct": 0.0428,  # of that, where nothing is staged
-    "handing": 1.59,  # microseconds to hand on sums at the end
-    "unstaged": 13.3,  # how much dearer reading past local memory is
+    "camp": 0.664,  # and for each of them at a multiple of 4 KiB, in the same part of the cache
+    "result": 212e3,  # lines of 128 bytes a microsecond
+    "direct": 0.00334,  # of that, where nothing is staged
+    "handing": 2.15,  # microseconds to hand on sums at the end
+    "unstaged": 14.3,  # how much dearer reading past local memory is
     "overlap": 1.17,  # of the time it takes to store, what is not hidden
-    "sum": 2.54e6,  # bytes of partial sums read a microsecond
-    "second": 0.0612,  # launches' worth of a second kernel
-    "ahead": 0.0734,  # of the waiting, what is left where the next stage is fetched meanwhile
-    "each": 1.76,  # registers a sum takes
-    "other": 8.94,  # and those beside sums and operands
+    "sum": 2.35e6,  # bytes of partial sums read a microsecond
+    "second": 0.0087,  # launches' worth of a second kernel
+    "ahead": 0.00365,  # of the waiting, what is left where the next stage is fetched meanwhile
+    "each": 1.12,  # registers a sum takes
+    "other": 7.7,  # and those beside sums and operands
 }
 
 
+_BESIDE = 0.03
+"""Of the shorter of two times that pass together, what is added to the longer one."""
 _LANES = 32
 """Threads that are looked at, and banks of local memory, of 4 bytes each."""
 _FEW = 8
@@ -125,9 +130,10 @@ def predict_all(space: ProductSpace, mappings: Sequence[GpuMapping], limits: Dev
     each = over(chunk, "k") / in_group
     staged = np.array([m.staged for m in mappings]).reshape(len(mappings), 2)
     past = np.where(staged[:, 1], 1.0, model["unstaged"])
-    banks, read, stored, even = _lanes(space, mappings, tile, extents, threads, vector)
-    again = np.where(staged[:, 1], (banks - 1) * model["bank"], (read - 1) * model["line"])
-    joined = np.where(staged[:, 1], even ** model["joined"], 1)
+    lanes = _lanes(space, mappings, extents, threads, vector)
+    again = (lanes.banks - 1) * model["bank"]
+    again = np.where(staged[:, 1], again, (lanes.read - 1) * model["line"])
+    joined = np.where(staged[:, 1], lanes.even ** model["joined"], 1)
     reads = run / shared * (past * model["load"] + again) / joined
     fetched = rows / np.maximum(width, 1) * model["load"] + rows * model["row"]
     issue = each * (sums + reads + fetched)
@@ -153,12 +159,12 @@ def predict_all(space: ProductSpace, mappings: Sequence[GpuMapping], limits: Dev
     together = np.maximum(1, together)
     per_unit = np.ceil(blocks / limits.compute_units)
     together = np.minimum(together, per_unit)
-    lanes = limits.peak.get(space.accumulate, 1e12) / 2 / limits.compute_units / limits.clock
+    units = limits.peak.get(space.accumulate, 1e12) / 2 / limits.compute_units / limits.clock
     hidden = np.minimum(1, together * warps * (1 + np.minimum(sums, 64) / 64) / 2 / model["hide"])
     us = 1e6
     # A unit issues for four warps at a time, each of its own.
     evened = warps + (np.ceil(warps / 4) * 4 - warps) * model["uneven"]
-    cycles = per_unit * stages * issue * evened * limits.warp / lanes / hidden
+    cycles = per_unit * stages * issue * evened * limits.warp / units / hidden
     cycles = cycles + per_unit * np.where(exchanged, sums * warps * model["exchange"], 0)
     compute = cycles / limits.clock * us
     # A thread's fetches are under way a few at a time; other groups compute meanwhile.
@@ -174,9 +180,8 @@ def predict_all(space: ProductSpace, mappings: Sequence[GpuMapping], limits: Dev
     latency = np.where(staged[:, 1], 0, model["latency"])
     latency = np.maximum(latency, np.where(staged[:, 0], 0, model["packed"]))
     compute = np.maximum(compute, turns * steps * latency / limits.clock * us)
-    compute = compute + turns * (
-        wait + (stages - 1) * later + np.where(exchanged, model["handing"], 0)
-    )
+    handing = np.where(exchanged, model["handing"], 0)
+    compute = compute + turns * (wait + (stages - 1) * later + handing)
     traffic = (box + resident_elements) * element * stages * blocks
     result = space.size("batch", "m", "n") * inner
     time = np.maximum(compute, traffic / limits.cache_bandwidth * us)
@@ -185,18 +190,22 @@ def predict_all(space: ProductSpace, mappings: Sequence[GpuMapping], limits: Dev
     second = padded / 128 / model["result"] + padded / model["sum"]
     second = second + limits.launch_seconds * us * model["second"]
     second = second + result / 128 / model["result"]
-    lines = result / inner / stored[0]
-    scattered = 1 + np.clip(stored[1] / _FEW - 1, 0, 1) * model["scatter"]
-    scattered = scattered + (stored[2] - 1) * model["camp"]
+    lines = result / inner / lanes.together
+    scattered = 1 + np.clip(lanes.stored / _FEW - 1, 0, 1) * model["scatter"]
+    scattered = scattered + (lanes.camping - 1) * model["camp"]
     direct = lines * scattered / model["result"] * model["overlap"]
     time = time + np.where(splits == 1, direct, second)
     # What is read from and written to the device's memory at least.
     operands = math.prod(space.resident.shape) + math.prod(space.streamed.shape)
     least = (operands * element + result) / limits.bandwidth
-    return np.asarray(np.maximum(time / us, least + limits.launch_seconds * model["floor"]))
+    floor = np.full(len(mappings), least + limits.launch_seconds * model["floor"])
+    # Where memory alone decides, the mapping with less to do besides goes first.
+    return np.asarray(np.maximum(time / us, floor) + _BESIDE * np.minimum(time / us, floor))
 
 
-def _fetches(space: ProductSpace, extents: Sequence[Array], count: Array) -> tuple[Array, Array]:
+def _fetches(
+    space: ProductSpace, extents: Sequence[Array | int], count: Array
+) -> tuple[Array, Array]:
     """Elements of the streamed operand that a thread brings at a time, as far as alignment within
     its memory goes, and how often the busiest thread does so for a stage."""
     streamed = space.streamed
@@ -230,19 +239,32 @@ def _fetches(space: ProductSpace, extents: Sequence[Array], count: Array) -> tup
     return width, np.ceil(pieces * parts / count) * np.ceil(deep / parts)
 
 
+@dataclass(frozen=True)
+class _Lanes:
+    """What 32 neighbouring threads do at a time."""
+
+    banks: Array
+    """Places of local memory that they want of one bank, reading the streamed operand there."""
+    even: Array
+    """Elements, up to 4, at whose multiples all that one of them reads there begins."""
+    read: Array
+    """Lines of the cache that they want, reading the streamed operand past local memory."""
+    together: Array
+    """Results that they store of one line,"""
+    stored: Array
+    """lines that they store to,"""
+    camping: Array
+    """and lines of these that lie a multiple of 4 KiB apart."""
+
+
 def _lanes(
     space: ProductSpace,
     mappings: Sequence[GpuMapping],
-    tile: Array,
-    extents: Sequence[Array],
+    extents: Sequence[Array | int],
     threads: Array,
     vector: Array,
-) -> tuple[Array, Array, list[Array], Array]:
-    """What 32 neighbouring threads do at a time: places of local memory that they want of one bank
-    when they read the streamed operand; lines of the cache that they want where they read it past
-    local memory; results that they store of one line, lines that they store to, and those of them
-    at the same distance of 4 KiB; elements of local memory that surely lie together at a multiple of
-    as many."""
+) -> _Lanes:
+    """That of each mapping."""
     count, axes = len(mappings), space.axes
     fast = np.array([m.resident_fast for m in mappings])
     lanes = np.zeros((count, len(axes), _LANES), dtype=np.int64)
@@ -287,24 +309,26 @@ def _lanes(
     strides = streamed.strides or strides_of(streamed.shape)
     memory, out = (np.zeros((count, _LANES), dtype=np.int64) for _ in range(2))
     steps = space.out_steps or tuple(1 << 20 for _ in axes)
-    width = np.ones(count)
+    width = np.ones(count, dtype=np.int64)
     for k, axis in enumerate(axes):
-        moved = sum(step * stride for step, stride in zip(streamed.steps[k], strides, strict=True))
-        memory += places[:, k] * moved
+        memory += places[:, k] * sum(map(operator.mul, streamed.steps[k], strides))
         if axis.role != "k":
             out += places[:, k] * steps[k]
             if steps[k] == 1:
-                even = np.where(vector[:, k] % 2 == 0, 2, 1)
-                width = np.where(vector[:, k] % 4 == 0, 4, even)
-    read, lines = (_distinct(each // _LINE) for each in (memory, out))
+                width = np.gcd(4, places_of[:, k])
+    lines = _distinct(out // _LINE)
     in_order = np.array([m.gathered for m in mappings])
     in_order |= threads[:, space.of("k")].prod(axis=1) > 1
-    together = np.minimum(threads.prod(axis=1), _LANES) * width / lines
-    stored = [
-        np.where(in_order, alone, found)
-        for alone, found in ((_LINE, together), (1, lines), (1, _most_of_a_bank(out // _LINE)))
-    ]
-    return _most_of_a_bank(address), read, stored, even
+    return _Lanes(
+        banks=_most_of_a_bank(address),
+        even=even,
+        read=_distinct(memory // _LINE),
+        together=np.where(
+            in_order, _LINE, np.minimum(threads.prod(axis=1), _LANES) * width / lines
+        ),
+        stored=np.where(in_order, 1, lines),
+        camping=np.where(in_order, 1, _most_of_a_bank(out // _LINE)),
+    )
 
 
 def _distinct(rows: Array) -> Array:

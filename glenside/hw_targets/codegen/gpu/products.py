@@ -8,6 +8,10 @@ streamed operand's part is a box of its base: what windows share is brought once
 tested once a position rather than at every multiplication. Threads keep a block of sums and, along
 one loop, the run of elements that neighbouring windows share in registers.
 
+With room for several stages in local memory, the next ones are brought while one is multiplied: in
+CUDA by copies in the background, of which those of constants begin before the kernel has waited for
+the kernels before it.
+
 Where loops do not divide, groups at the edge compute on zeros and their stores are masked. Where a
 reduction is split over groups, each writes its sums to scratch memory and
 :mod:`~glenside.hw_targets.codegen.gpu.partial` adds them up.
@@ -27,10 +31,12 @@ from glenside.hw_targets.codegen import scalars
 from glenside.hw_targets.codegen.gpu import threads
 from glenside.hw_targets.codegen.gpu.fallback import ElementNest
 from glenside.hw_targets.codegen.gpu.interface import Choose, DeviceKernel, DeviceLimits, Dialect
+from glenside.hw_targets.codegen.gpu.matrix_products import MatrixNest
 from glenside.hw_targets.codegen.gpu.space import Operand, ProductSpace, Role, product_space
 from glenside.hw_targets.codegen.gpu.tensor.kernel import TensorNest
 from glenside.hw_targets.codegen.gpu.tensor.printer import Unprintable
 from glenside.hw_targets.codegen.gpu.tensor.stream import StreamNest
+from glenside.hw_targets.codegen.gpu.tensor.warps import WarpNest
 from glenside.hw_targets.codegen.gpu.tiling import Tiling, packing
 from glenside.hw_targets.codegen.kernels import Argument, KernelBuilder
 from glenside.hw_targets.codegen.loops import (
@@ -52,7 +58,9 @@ from glenside.hw_targets.codegen.mapping import (
     best_mapping,
     thread_mappings,
 )
+from glenside.hw_targets.codegen.matrix_mapping import MatrixMapping
 from glenside.hw_targets.codegen.partition import Kernel
+from glenside.hw_targets.codegen.small_maps import small_map
 from glenside.hw_targets.codegen.storage import Origin, repeated
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping
 
@@ -82,24 +90,32 @@ def product_kernels(
             mapping = best_mapping(space, limits)
         except InfeasibleMapping:
             return None
+    if isinstance(mapping, MatrixMapping):
+        made = MatrixNest(builder, step, limits, space, mapping, dialect)
+        return [made.device_kernel(f"step_{number}")]
     if isinstance(mapping, TensorMapping):
         try:
-            kind = StreamNest if mapping.boxes else TensorNest
+            kind: type[TensorNest] = TensorNest
+            if mapping.boxes:
+                kind = StreamNest
+            elif mapping.warps:
+                kind = WarpNest
             on_units = kind(builder, step, limits, space, mapping)
-            return [on_units.device_kernel(f"step_{number}")]
+            return on_units.kernels(f"step_{number}")
         except Unprintable:
             pass
         try:
             (mapping,) = thread_mappings(space, limits, 1)
         except InfeasibleMapping:
             return None
-    nest = ProductNest(builder, step, limits, space, mapping, dialect)
-    return nest.kernels(f"step_{number}")
+    product = ProductNest(builder, step, limits, space, mapping, dialect)
+    return product.kernels(f"step_{number}")
 
 
 def space_of(builder: KernelBuilder, step: Kernel, limits: DeviceLimits) -> ProductSpace | None:
-    """The space of a step of the builder's partition, None where it is no product."""
-    if step.anchor is None:
+    """The space of a step of the builder's partition, None where it is no product, or a small map
+    that is written out."""
+    if step.anchor is None or small_map(step.anchor, builder.partition.weights) is not None:
         return None
     nest = ElementNest(builder, step, limits)
     return product_space(
@@ -430,7 +446,7 @@ class ProductNest(ElementNest):
 
     def _raw(self, value: Expr, operand: Operand) -> Expr:
         """A value as local memory holds it."""
-        return scalars.convert(value, operand.dtype, self._stored(operand))
+        return scalars.stored(value, operand.dtype)
 
     # --- the streamed operand's box -----------------------------------------------------------
 
@@ -875,8 +891,8 @@ class ProductNest(ElementNest):
         resident_own = [*self.product.of("batch"), *self.m]
 
         def value(buffer: Any, at: Any, operand: Operand) -> Expr:
-            dtype = self._stored(operand)
-            result = scalars.convert(get(buffer, at), dtype, self.anchor.dtype)
+            held = scalars.loaded(get(buffer, at), operand.dtype)
+            result = scalars.convert(held, operand.dtype, self.anchor.dtype)
             return scalars.convert(result, self.anchor.dtype, self.inner)
 
         def one(index: Index) -> Stmt:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from glenside.hw_targets.codegen.gpu.space import Operand, ProductSpace
+from glenside.language.shape import HALVES
 
 if TYPE_CHECKING:
     from glenside.hw_targets.codegen.gpu.interface import DeviceLimits
@@ -336,7 +337,7 @@ def geometry_of(space: ProductSpace, limits: DeviceLimits) -> Geometry | None:
     dtype = space.streamed.dtype
     if not limits.has_matrix_units or space.resident.dtype != dtype:
         return None
-    if dtype not in ("float16", "float32") or (dtype == "float32" and not limits.tf32):
+    if dtype not in (*HALVES, "float32") or (dtype == "float32" and not limits.tf32):
         return None
     if space.accumulate != "float32" or space.size("m") < 8 or space.size("k") < 8:
         return None

@@ -24,14 +24,24 @@ from glenside.hw_targets.codegen.storage import Origin, repeated
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping
 
 Array = np.ndarray[Any, Any]
-_TYPES = {"float16": "half", "float32": "float"}
+_TYPES = {
+    "float16": "half",
+    "bfloat16": "__nv_bfloat16",
+    "uint16": "__nv_bfloat16",
+    "float32": "float",
+}
+"""By the dtype of a value or of its buffer. Of the buffers that the template reads only those of
+bfloat16 have 16 bits and no sign: the printer refuses the others."""
+KINDS = {"float16": ("half", "f16"), "bfloat16": ("bfloat", "bf16"), "float32": ("tf32", "tf32")}
+"""What products of a dtype are called here, and in instructions."""
 _UNROLLED = 64
 """Products of one step that are written out, at most."""
 
 
 def primitives(name: str = "primitives") -> str:
     """The text of what the device does: instructions, and types."""
-    return (files(__package__) / f"{name}.cuh").read_text(encoding="utf-8")
+    text = (files(__package__) / f"{name}.cuh").read_text(encoding="utf-8")
+    return f"{primitives('common')}\n{text}" if name == "primitives" else text
 
 
 def template(name: str = "product") -> str:
@@ -43,9 +53,9 @@ def multiplication(dtype: str, columns: int) -> str:
     """The text of one product of 64 rows by ``columns``, and 32 bytes of the reduced axis."""
     count = columns // 2
     registers = ", ".join(f"%{k}" for k in range(count))
-    shape = f"m64n{columns}k{16 if dtype == 'float16' else 8}"
-    kinds = "f16.f16" if dtype == "float16" else "tf32.tf32"
-    rest = ", 1, 1, 0, 0" if dtype == "float16" else ", 1, 1"
+    shape = f"m64n{columns}k{32 // np.dtype(dtype).itemsize}"
+    kinds = f"{KINDS[dtype][1]}.{KINDS[dtype][1]}"
+    rest = ", 1, 1" if dtype == "float32" else ", 1, 1, 0, 0"
     outputs = ", ".join(f'"+f"(d[{k}])' for k in range(count))
     return _in_namespace(
         f"__device__ __forceinline__ void {multiplication_name(dtype, columns)}("
@@ -63,7 +73,7 @@ def _in_namespace(text: str) -> str:
 
 def multiplication_name(dtype: str, columns: int) -> str:
     """What that function is called."""
-    return f"multiply_{'half' if dtype == 'float16' else 'tf32'}_{columns}"
+    return f"multiply_{KINDS[dtype][0]}_{columns}"
 
 
 def pack(array: Array, geometry: Geometry, tiling: TensorTiling) -> Array:
@@ -148,6 +158,8 @@ class TensorNest(ElementNest):
         library = (
             primitives(),
             multiplication(self.dtype, tiling.columns_each),
+            template("operands"),
+            template("results"),
             template(),
         )
         return DeviceKernel(
@@ -163,6 +175,10 @@ class TensorNest(ElementNest):
             predicted=self.mapping.predicted or None,
         )
 
+    def kernels(self, name: str) -> list[DeviceKernel]:
+        """The launches, in order; raises as :meth:`device_kernel`."""
+        return [self.device_kernel(name)]
+
     def _entry(self) -> tuple[list[str], str, list[Argument]]:
         """An entry point's parameters, the text that makes the description, its arguments.
 
@@ -173,17 +189,21 @@ class TensorNest(ElementNest):
             raise Unprintable("operands that are no floats of these widths")
         kinds = [_TYPES[str(each.dtype)] for each in self.parameters]
         declared = [f"const {kind}* __restrict__ in{k}" for k, kind in enumerate(kinds)]
-        declared.append(f"{_TYPES[self.tail.dtype]}* __restrict__ out")
+        dtype, target = self._target()
+        declared.append(f"{_TYPES[dtype]}* __restrict__ out")
         members = "".join(f"    const {kind}* in{k};\n" for k, kind in enumerate(kinds))
-        members += f"    {_TYPES[self.tail.dtype]}* out;\n"
+        members += f"    {_TYPES[dtype]}* out;\n"
         names = [*(f"in{k}" for k in range(len(kinds))), "out"]
         body = (
             f"  using namespace glenside;\n"
             f"  struct Shape {{\n{head}{members}{functions}  }};\n"
             f"  Shape shape{{{', '.join(names)}}};\n"
         )
-        target = Argument(self.target.buffer, self.target.base, self.target.extent)
         return declared, body, [*self.arguments, target]
+
+    def _target(self) -> tuple[str, Argument]:
+        """The dtype of what is stored, and where."""
+        return self.tail.dtype, Argument(self.target.buffer, self.target.base, self.target.extent)
 
     @property
     def width(self) -> int:
@@ -213,13 +233,35 @@ class TensorNest(ElementNest):
 
     def _shape(self) -> tuple[str, str]:
         """The constants and the members of the description."""
+        packed, gathered = self.product.resident.constant, self.mapping.gathered
+        direct = self.geometry.direct(gathered)
+        rows_direct = not packed and self.geometry.direct(gathered, resident=True)
+        head = enumerated(self._constants())
+        self._index_names()
+        parts = [self._start(), self._multiply(), self._tap(), self._column(), self._present()]
+        parts.append(self._reduces())
+        if direct:
+            parts += [self._offset(), self._walk()]
+        else:
+            parts += [self._element(self.product.streamed, "element"), self._unit()]
+        if not packed and rows_direct:
+            parts += [self._row_offset(), self._row_walk()]
+        elif not packed:
+            parts += [self._element(self.product.resident, "row_element"), self._row_unit()]
+        parts.append(self._store())
+        if packed:  # Last, so that nothing is packed in vain.
+            parts.append(self._part())
+        return head, "".join(parts)
+
+    def _constants(self) -> dict[str, int]:
+        """The numbers that the template asks for."""
         tiling, mapping, geometry = self.tiling, self.mapping, self.geometry
         packed = self.product.resident.constant
         gathered = mapping.gathered
         direct = geometry.direct(gathered)
         rows_direct = not packed and geometry.direct(gathered, resident=True)
         per_tap = tiling.units // 2 * tiling.fragments
-        constants = {
+        return {
             "THREADS": tiling.threads,
             "ROW_GROUPS": mapping.groups[0],
             "FRAGMENTS": tiling.fragments,
@@ -253,22 +295,6 @@ class TensorNest(ElementNest):
             "PITCH": tiling.pitch(self.geometry.rows_fast),
             "ITEMS": math.prod(mapping.tile) * mapping.rows // self.width,
         }
-        head = enumerated(constants)
-        self._index_names()
-        parts = [self._start(), self._multiply(), self._tap(), self._column(), self._present()]
-        parts.append(self._reduces())
-        if direct:
-            parts += [self._offset(), self._walk()]
-        else:
-            parts += [self._element(self.product.streamed, "element"), self._unit()]
-        if not packed and rows_direct:
-            parts += [self._row_offset(), self._row_walk()]
-        elif not packed:
-            parts += [self._element(self.product.resident, "row_element"), self._row_unit()]
-        parts.append(self._store())
-        if packed:  # Last, so that nothing is packed in vain.
-            parts.append(self._part())
-        return head, "".join(parts)
 
     def _index_names(self) -> None:
         """What the loops' positions are called."""
@@ -698,6 +724,8 @@ class TensorNest(ElementNest):
         value = self.lowering.scoped(lambda: self.lowering.access(self.tail).load(place))
         if type(value).__name__ == "Cast" and str(value.ty) == "float16":
             value = value.value  # Storing rounds.
+        exact = scalars.unrounded(value)
+        value = value if exact is None else exact
         vectors: list[tuple[str, str, str, str]] = []
 
         def fetched(load: Any) -> str | None:
@@ -736,7 +764,7 @@ class TensorNest(ElementNest):
             lines.append(f"  alignas(16) {stored} {name}[{self.width}];\n  {{\n")
             declare(zip(geometry.rows.axes, digits("(row_start + row)", geometry.rows.sizes),
                         strict=True), text, "    ")  # fmt: skip
-            count = self.width * (2 if stored == "half" else 4) // 16
+            count = self.width * (4 if stored == "float" else 2) // 16
             for part in range(count):
                 step = part * self.width // count
                 lines.append(
@@ -755,7 +783,8 @@ class TensorNest(ElementNest):
         if self.wide:
             lines.append(f"    results[k] = {value_text};\n  }}\n  {{\n")
             declare(zip(rows.axes, digits(first, rows.sizes), strict=True), address_text, "    ")
-            lines.append(f"    *(uint4*)(out + ({address_text})) = stored(results);\n")
+            stored = "stored_bfloat" if self.tail.dtype == "bfloat16" else "stored"
+            lines.append(f"    *(uint4*)(out + ({address_text})) = {stored}(results);\n")
         else:
             lines.append(f"    assign(out[{address_text}], {value_text});\n")
         lines.append("  }\n}\n")

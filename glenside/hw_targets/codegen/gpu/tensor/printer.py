@@ -1,8 +1,8 @@
 """TIR expressions of floating point as C++ expressions.
 
-Half floats are held in ``float`` variables and rounded where TIR casts to them, so the text needs
-no arithmetic on halves. A ``Let`` becomes a lambda that is called at once: what stands in a branch
-of a condition is computed only there.
+Half floats, bfloat16 too, are held in ``float`` variables and rounded where TIR rounds to them, so
+the text needs no arithmetic on halves. A ``Let`` becomes a lambda that is called at once: what
+stands in a branch of a condition is computed only there.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
+from glenside.hw_targets.codegen import scalars
 from glenside.language.shape import FLOATS
 
 _INFIX = {
@@ -159,11 +160,11 @@ class _Printer:
         if kind == "TensorLoad":
             if str(e.ty) not in ("float16", "float32"):
                 raise Unprintable(f"elements of {e.ty}")
-            known = None if self.branches else self.fetched(e)
-            if known is not None:
-                return f"number({known})"
-            at = yield e.indices[0]
-            return f"number({self.buffer(e.source)}[{at}])"
+            text = yield from self._load(e)
+            return text
+        if kind == "Let" and (exact := scalars.unrounded(e)) is not None:
+            inner = yield exact
+            return f"rounded_bfloat({inner})"
         if kind == "Let":
             declared = []
             while type(e).__name__ == "Let":
@@ -179,9 +180,19 @@ class _Printer:
             return text
         raise Unprintable(kind)
 
+    def _load(self, e: Any) -> Generator[Any, str, str]:
+        known = None if self.branches else self.fetched(e)
+        if known is not None:
+            return f"number({known})"
+        at = yield e.indices[0]
+        return f"number({self.buffer(e.source)}[{at}])"
+
     def _call(self, e: Any) -> Generator[Any, str, str]:
         name = str(getattr(e.op, "name", e.op))
         parts = list(e.args)
+        if (held := scalars.unloaded(e)) is not None:
+            text = yield from self._load(held)
+            return text
         if name.endswith("call_pure_extern"):
             function, *parts = parts
             function = str(function.value)

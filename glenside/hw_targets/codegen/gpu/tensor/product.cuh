@@ -14,24 +14,7 @@ __device__ __forceinline__ void matrix_product(const P& p, unsigned char* local)
   const int first = rank * P::SHARE;
   const int steps = P::SHARE < P::STEPS - first ? P::SHARE : P::STEPS - first;
 
-  int places[P::DIRECT ? P::TURNS : 1];
-  if constexpr (P::DIRECT) {
-#pragma unroll
-    for (int turn = 0; turn < P::TURNS; ++turn) {
-      const int item = thread + turn * P::THREADS, position = item / P::UNITS;
-      const int place = position < P::POSITIONS ? p.offset(position) : -1;
-      places[turn] = place < 0 ? -1 : place + item % P::UNITS * P::UNIT;
-    }
-  }
-  int row_places[P::ROWS_DIRECT ? P::ROW_TURNS : 1];
-  if constexpr (P::ROWS_DIRECT) {
-#pragma unroll
-    for (int turn = 0; turn < P::ROW_TURNS; ++turn) {
-      const int item = thread + turn * P::THREADS, position = item / P::UNITS;
-      const int place = position < P::ROWS ? p.row_offset(position) : -1;
-      row_places[turn] = place < 0 ? -1 : place + item % P::UNITS * P::UNIT;
-    }
-  }
+  const Bringer<P> bringer(p, thread);
 
   Arrival* const arrivals = (Arrival*)(local + P::ARRIVALS);
   if constexpr (P::PACKED) {
@@ -47,47 +30,15 @@ __device__ __forceinline__ void matrix_product(const P& p, unsigned char* local)
     unsigned char* const box = local + number % P::STAGES * P::STAGE_BYTES;
     unsigned char* const rows = box + P::BOX_BYTES;
     const int step = first + number;
-    if constexpr (P::DIRECT) {
-      const int walked = p.walk(step);
-#pragma unroll
-      for (int turn = 0; turn < P::TURNS; ++turn) {
-        const int item = thread + turn * P::THREADS;
-        const int position = item / P::UNITS, unit = item % P::UNITS;
-        const bool there = places[turn] >= 0 && p.reduces(step, unit);
-        if (item < P::POSITIONS * P::UNITS)
-          copy(box + unit * P::PLANE + position * 16,
-               p.streamed_base() + (there ? places[turn] + walked : 0), there);
-      }
-    } else {
-#pragma unroll 2
-      for (int item = thread; item < P::POSITIONS * P::UNITS; item += P::THREADS) {
-        const int position = item % P::POSITIONS, unit = item / P::POSITIONS;
-        *(uint4*)(box + unit * P::PLANE + position * 16) = p.unit(step, position, unit);
-      }
-    }
+    bringer.bring_box(p, step, box, thread);
     if constexpr (P::PACKED) {
       if (thread == 0) {
         Arrival& arrival = arrivals[number % P::STAGES];
         expect(arrival, P::ROWS_BYTES);
         copy_run(rows, p.part(step), P::ROWS_BYTES, arrival);
       }
-    } else if constexpr (P::ROWS_DIRECT) {
-      const int walked = p.row_walk(step);
-#pragma unroll
-      for (int turn = 0; turn < P::ROW_TURNS; ++turn) {
-        const int item = thread + turn * P::THREADS;
-        const int position = item / P::UNITS, unit = item % P::UNITS;
-        const bool there = row_places[turn] >= 0 && p.reduces(step, unit);
-        if (item < P::ROWS * P::UNITS)
-          copy(rows + unit * P::LEAD + position * 16,
-               p.rows_base() + (there ? row_places[turn] + walked : 0), there);
-      }
     } else {
-#pragma unroll 2
-      for (int item = thread; item < P::ROWS * P::UNITS; item += P::THREADS) {
-        const int position = item % P::ROWS, unit = item / P::ROWS;
-        *(uint4*)(rows + unit * P::LEAD + position * 16) = p.row_unit(step, position, unit);
-      }
+      bringer.bring_rows(p, step, rows, thread);
     }
   };
 
@@ -148,50 +99,6 @@ __device__ __forceinline__ void matrix_product(const P& p, unsigned char* local)
     cluster_wait();
   else
     group_wait();
-#pragma unroll 4
-  for (int item = rank * P::THREADS + thread; item < P::ITEMS; item += P::THREADS * P::SPLIT) {
-    const int row = P::ROWS_FAST ? item % (P::ROWS / P::WIDTH) * P::WIDTH : item / P::PLACES;
-    const int place = P::ROWS_FAST ? item / (P::ROWS / P::WIDTH) : item % P::PLACES;
-    const int column = P::column(place);
-    const float* const own = shared + (P::ROWS_FAST ? column * P::PITCH + row
-                                                    : row * P::PITCH + column);
-    float values[P::WIDTH];
-    if constexpr (P::WIDTH % 4 == 0) {
-      // Half of the threads begin with their second half, so that all read other banks.
-      const bool turned = P::WIDTH == 8 && item / 4 % 2;
-      float4 found[P::WIDTH / 4];
-#pragma unroll
-      for (int k = 0; k < P::WIDTH / 4; ++k) {
-        const float* const start = own + (turned ? P::WIDTH - 4 - k * 4 : k * 4);
-        float4 parts[P::SPLIT];
-#pragma unroll
-        for (int other = 0; other < P::SPLIT; ++other)
-          parts[other] =
-              P::SPLIT > 1 ? of_group4(start, (rank + other) % P::SPLIT) : *(float4*)start;
-        found[k] = parts[0];
-#pragma unroll
-        for (int other = 1; other < P::SPLIT; ++other) {
-          found[k].x += parts[other].x, found[k].y += parts[other].y;
-          found[k].z += parts[other].z, found[k].w += parts[other].w;
-        }
-      }
-#pragma unroll
-      for (int k = 0; k < P::WIDTH / 4; ++k) {
-        const float4 one = turned ? found[P::WIDTH / 4 - 1 - k] : found[k];
-        values[k * 4] = one.x, values[k * 4 + 1] = one.y;
-        values[k * 4 + 2] = one.z, values[k * 4 + 3] = one.w;
-      }
-    } else {
-#pragma unroll
-      for (int k = 0; k < P::WIDTH; ++k) {
-        float total = 0;
-#pragma unroll
-        for (int other = 0; other < P::SPLIT; ++other)
-          total += P::SPLIT > 1 ? of_group(own + k, (rank + other) % P::SPLIT) : own[k];
-        values[k] = total;
-      }
-    }
-    if (p.present(row, place)) p.store(row, place, values);
-  }
+  store_results(p, shared, rank, thread);
   if constexpr (P::SPLIT > 1) cluster_wait();
 }

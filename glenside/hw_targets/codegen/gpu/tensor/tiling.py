@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from glenside.errors import TargetError
 from glenside.hw_targets.codegen.gpu.tensor.geometry import Box, Geometry
@@ -23,6 +24,11 @@ class TensorTiling:
     geometry: Geometry
     mapping: TensorMapping
 
+    members: ClassVar[int] = WARPGROUP
+    """Threads that issue a product together."""
+    fragment: ClassVar[int] = FRAGMENT
+    """Rows of one product."""
+
     def check(self) -> None:
         """Refuses a mapping that does not fit the product.
 
@@ -34,8 +40,8 @@ class TensorTiling:
             wrong = "the reduced loops cannot stay apart"
         elif len(mapping.tile) != len(geometry.loops):
             wrong = f"{len(geometry.loops)} loops over positions, {len(mapping.tile)} tiles"
-        elif mapping.rows % (FRAGMENT * mapping.groups[0]):
-            wrong = f"{mapping.rows} rows for {mapping.groups[0]} warpgroups"
+        elif mapping.rows % (self.fragment * mapping.groups[0]):
+            wrong = f"{mapping.rows} rows for {mapping.groups[0]} groups of {self.members} threads"
         elif mapping.chunk % (2 * geometry.unit):
             wrong = f"chunks of {mapping.chunk} elements"
         elif (mapping.split - 1) * self.share >= self.steps:
@@ -43,7 +49,7 @@ class TensorTiling:
         elif mapping.stages < 2 + mapping.kept and self.share > 1:
             wrong = f"{mapping.stages} stages"
         elif self.columns_each > 256:
-            wrong = f"{self.columns_each} positions for a warpgroup"
+            wrong = f"{self.columns_each} positions for {self.members} threads"
         if wrong:
             raise TargetError(f"the mapping does not fit the product: {wrong}")
 
@@ -51,7 +57,7 @@ class TensorTiling:
 
     @functools.cached_property
     def threads(self) -> int:
-        return WARPGROUP * self.mapping.groups[0] * self.mapping.groups[1]
+        return self.members * self.mapping.groups[0] * self.mapping.groups[1]
 
     @functools.cached_property
     def loop_groups(self) -> tuple[int, ...]:
@@ -186,13 +192,13 @@ class TensorTiling:
 
     @functools.cached_property
     def fragments(self) -> int:
-        """Products of 64 rows that a warpgroup has."""
-        return self.mapping.rows // (FRAGMENT * self.mapping.groups[0])
+        """Products along rows that a warpgroup, or a warp, has."""
+        return self.mapping.rows // (self.fragment * self.mapping.groups[0])
 
     @functools.cached_property
     def sums(self) -> int:
         """Sums of a thread."""
-        return self.fragments * self.columns_each // 2
+        return self.fragments * self.columns_each * self.fragment // self.members
 
     @functools.cached_property
     def turns(self) -> int:
