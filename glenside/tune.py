@@ -14,6 +14,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -140,14 +141,13 @@ def build(
     :param compile: whether nvcc makes machine code here, where it is installed; else it does where
         the mappings are measured, as many sources at a time as that machine has processors.
     :raises TargetError: the target is no GPU with limits known here.
-    :raises InputError: the folder is that of another target.
+    :raises InputError: the folder is that of another target, or cannot be written.
     """
     from glenside.hw_targets.codegen import tuning
 
     chosen = _gpu(target, candidates)
     path, place = Path(file) if file is not None else tuning.user_file(), Path(folder)
     known = tuning.read(path, chosen.limits.name)
-    place.mkdir(parents=True, exist_ok=True)
     _claim(place, chosen.limits.name)
     nearest = tuning.nearest(chosen.limits)
     end = _end(time_limit)
@@ -165,7 +165,8 @@ def build(
         trials = products.trials(product, candidates, more, compile)
         if trials is None:
             continue
-        trials.save(place, name)
+        with _writing(place):
+            trials.save(place, name)
         built = sum(trial.mapping is not None for trial in trials.trials)
         results.append(BuiltProduct(space, product.uses, product.seconds, built))
     return results
@@ -183,7 +184,8 @@ def measure(
     Products that were measured are passed over. Needs the device, not TVM.
 
     :param device: where to; by default the machine's.
-    :raises InputError: the folder was not made by :func:`build`.
+    :raises InputError: the folder was not made by :func:`build`, or holds results that no run of
+        this wrote.
     """
     from glenside.hw_targets.codegen.device.executable import open_device
 
@@ -193,7 +195,9 @@ def measure(
     results = place / RESULTS
     data: dict[str, Any] = {"limits": limits, "device": opened.name, "best": {}}
     if results.is_file():
-        data = json.loads(results.read_text())
+        data = _read_results(results)
+        if data["limits"] != limits:
+            raise InputError(f"{results} is of {data['limits']}, what was built here of {limits}")
     end = _end(time_limit)
     names = sorted(p.stem for p in place.glob("*.json") if p.name not in (RESULTS, _LIMITS))
     names = [name for name in names if name not in data["best"]]
@@ -211,8 +215,9 @@ def measure(
         done.append(best.product)
         data["best"][name] = asdict(best.product) | {"mapping": best.mapping, "times": best.times}
         made = results.with_suffix(".new")
-        made.write_text(json.dumps(data, indent=1) + "\n")
-        os.replace(made, results)
+        with _writing(place):
+            made.write_text(json.dumps(data, indent=1) + "\n")
+            os.replace(made, results)
     return done
 
 
@@ -225,19 +230,14 @@ def record(results: str | Path, *, file: str | Path | None = None) -> list[Tuned
     from glenside.hw_targets.codegen import tuning
 
     path = Path(file) if file is not None else tuning.user_file()
-    try:
-        data = json.loads(Path(results).read_text())
-        limits = data["limits"]
-        best = [(each.pop("mapping"), each.pop("times"), each) for each in data["best"].values()]
-        found = [(mapping, TunedProduct(**each)) for mapping, _, each in best]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
-        raise InputError(f"{results} holds no measured mappings: {problem}") from problem
+    data = _read_results(Path(results))
+    found = [_product_of(each) for each in data["best"].values()]
     entries = {
         tuning.key_of(each.space): tuning.Tuned(each.space, mapping, each.seconds, each.tried)
         for mapping, each in found
     }
     if entries:
-        tuning.record(path, limits, entries)
+        tuning.record(path, data["limits"], entries)
     return [each for _, each in found]
 
 
@@ -443,16 +443,53 @@ def _end(time_limit: float | None) -> float:
 
 
 def _claim(folder: Path, limits: str) -> None:
-    """Notes the device whose mappings are built into a folder."""
-    if (folder / _LIMITS).is_file():
-        if _limits_of(folder) != limits:
-            raise InputError(f"{folder} holds mappings for {_limits_of(folder)}, not for {limits}")
-    else:
-        (folder / _LIMITS).write_text(json.dumps(limits) + "\n")
+    """Makes the folder and notes the device whose mappings are built into it."""
+    with _writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / _LIMITS).is_file():
+            (folder / _LIMITS).write_text(json.dumps(limits) + "\n")
+    if _limits_of(folder) != limits:
+        raise InputError(f"{folder} holds mappings for {_limits_of(folder)}, not for {limits}")
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        raise InputError(f"cannot write into {folder}: {problem.strerror}") from problem
 
 
 def _limits_of(folder: Path) -> str:
     try:
-        return str(json.loads((folder / _LIMITS).read_text()))
+        limits = json.loads((folder / _LIMITS).read_text())
+        if not isinstance(limits, str):
+            raise ValueError(f"{_LIMITS} is {limits!r}")
     except (OSError, ValueError) as problem:
         raise InputError(f"{folder} holds no mappings to be measured: {problem}") from problem
+    return limits
+
+
+def _read_results(path: Path) -> dict[str, Any]:
+    """What :func:`measure` wrote, every entry of the right kind."""
+    try:
+        data = json.loads(path.read_text())
+        for each in data["best"].values():
+            _product_of(each)
+        if not isinstance(data["limits"], str):
+            raise ValueError(f"limits is {data['limits']!r}")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise InputError(f"{path} holds no measured mappings: {problem}") from problem
+    return dict(data)
+
+
+def _product_of(best: Mapping[str, Any]) -> tuple[Mapping[str, Any], TunedProduct]:
+    """The mapping and the product of an entry of a ``results.json``."""
+    from glenside.hw_targets.codegen import tuning
+
+    product = TunedProduct(**{k: v for k, v in best.items() if k not in ("mapping", "times")})
+    entry = {"space": product.space, "seconds": product.seconds, "tried": product.tried}
+    tuning.entry_of({**entry, "mapping": best["mapping"]})
+    if not isinstance(product.predicted, int | float):
+        raise ValueError(f"predicted is {product.predicted!r}")
+    return best["mapping"], product

@@ -125,3 +125,21 @@ def test_a_saved_program_and_its_arrays_are_read_back(tmp_path):
     write_npz(tmp_path / "x.npz", {"x": given})
     for read in (read_array(tmp_path / "x.npy"), read_npz(tmp_path / "x.npz")["x"]):
         assert read.dtype == "bfloat16" and read.tobytes() == given.tobytes()
+
+
+def test_a_chain_of_roundings_compiles_in_the_size_it_has():
+    """Each rounding names its operand five times: written out, a chain grows without end."""
+    from glenside.hw_targets.codegen.device.compile import compile_for_device
+    from glenside.hw_targets.codegen.gpu.devices import device_profile
+
+    x = b.tensor("x", (3, 8), "bfloat16")
+    z = x
+    for _ in range(6):
+        z = b.elementwise("add", b.elementwise("mul", z, x), x)
+    limits = device_profile("opencl:cpu")
+    program = compile_for_device([z], {"x": x.type}, {}, limits, "opencl", choose=None, build=None)
+    assert len(program.source) < 8000
+    values = {"x": (np.arange(24).reshape(3, 8) / 16).astype(np.float32).astype("bfloat16")}
+    (got,) = compile_terms([z], {"x": x.type}, {}, threads=1).run(values)
+    (want,) = evaluate([z], values)
+    np.testing.assert_array_equal(got.view(np.uint16), want.view(np.uint16))

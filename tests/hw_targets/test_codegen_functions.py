@@ -20,6 +20,7 @@ from glenside.language.builders import (
 )
 from glenside.language.shape import DTYPES, FLOATS, is_float
 from tests.hw_targets.codegen_help import TOLERANCE, compare, leaves
+from tests.hw_targets.device_help import compiled
 from tests.hw_targets.programs import renamed, terms_of, values_for
 
 FUNCTION_NAMES = list(FUNCTIONS)
@@ -95,6 +96,32 @@ def test_a_value_used_many_times_does_not_multiply_the_code():
     program = compile_terms([y], {"x": x.type}, {})
     values = np.linspace(-2, 2, 40, dtype="float32")
     compare(program.run({"x": values})[0], evaluate([y], {"x": values})[0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_what_holds_of_numbers_but_not_of_nan_and_infinity(dtype):
+    """0 x, x - x, x / 0 and 0 / x, which TVM takes to be 0 or refuses to compile."""
+    x = tensor("x", (2, 4), dtype)
+    none, less, ratio = (constant(value, (2, 4), dtype) for value in (0.0, -0.0, 3.0))
+    terms = [
+        *(elementwise("mul", *pair) for pair in ((x, none), (less, x), (ratio, none))),
+        *(elementwise("div", *pair) for pair in ((x, none), (x, less), (none, x), (less, x))),
+        elementwise("recip", elementwise("mul", x, less)),
+        elementwise("sub", x, x),
+        elementwise("div", x, elementwise("abs", elementwise("sub", x, x))),
+        elementwise("maximum", elementwise("mul", x, none), x),
+    ]
+    values = np.array([[0.0, -0.0, 1.5, -2.0], [np.nan, np.inf, -np.inf, 1e-40]]).astype(dtype)
+    with np.errstate(all="ignore"):
+        want = evaluate(terms, {"x": values})
+    made = [compile_terms(terms, {"x": x.type}, {}, threads=1).run({"x": values})]
+    pytest.importorskip("pyopencl")
+    made.append(compiled(terms, {}).run({"x": values}))
+    for got in made:
+        for term, one, right in zip(terms, got, want, strict=True):
+            one, right = (each.astype("float64") for each in (one, right))
+            np.testing.assert_array_equal(one, right, err_msg=str(term))
+            assert ((np.signbit(one) == np.signbit(right)) | np.isnan(right)).all(), term
 
 
 def test_integer_division_by_zero_does_not_stop_the_process():

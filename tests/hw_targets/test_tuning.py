@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -56,6 +57,11 @@ def test_concurrent_writers_lose_nothing(tmp_path):
         ('{"format": 99, "devices": {}}', "has format 99"),
         ('{"format": 1, "devices": {"a": {"x": {"seconds": 1}}}}', "is no tuning file"),
         ("[]", "is no tuning file"),
+        (
+            '{"format": 1, "devices": {"a": {"x": '
+            '{"space": "m", "mapping": {}, "seconds": "fast", "tried": 1}}}}',
+            "seconds is 'fast'",
+        ),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path, text, said):
@@ -85,6 +91,8 @@ def test_the_files_that_ship_can_be_read():
 
 
 class Space:
+    axes = (None,)
+
     def __init__(self, text: str) -> None:
         self.text = text
 
@@ -115,6 +123,28 @@ def test_the_users_file_comes_first(tmp_path, monkeypatch):
     assert choose(Space("a; c; relu"), limits) is None
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"newer": 1}, "unexpected keyword argument 'newer'"),
+        ({"threads": [1, 2]}, "threads is .* for 1 loops"),
+        ({"threads": ["x"]}, "threads is .'x',."),
+        ({"chunk": [0]}, "chunk is"),
+        ({"split": 1}, "no len"),
+        ({"depth": 4}, "tile"),
+    ],
+)
+def test_a_mapping_that_does_not_fit_is_refused(tmp_path, monkeypatch, change, said):
+    mapping = {name: [1] for name in ("threads", "registers", "vector", "chunk", "split")}
+    limits = device_profile("opencl:cpu")
+    monkeypatch.setattr(tuning, "SHIPPED", tmp_path / "none")
+    monkeypatch.setenv(tuning.VARIABLE, str(tmp_path / "own.json"))
+    entries = {tuning.key_of("m4 k4"): Tuned("m4 k4", mapping | change, 1.0, 1)}
+    tuning.record(tmp_path / "own.json", limits.name, entries)
+    with pytest.raises(TargetError, match=f"no mapping for 'm4 k4' .*{said}"):
+        tuning.chooser(limits)(Space("m4 k4"), limits)
+
+
 def test_only_gpus_are_tuned():
     from glenside.tune import tune
     from tests.models import small_network
@@ -130,6 +160,48 @@ def test_what_was_not_built_is_not_measured(tmp_path):
         measure(tmp_path)
     with pytest.raises(InputError, match="holds no measured mappings"):
         record(tmp_path / "results.json")
+    (tmp_path / "limits.json").write_text('{"a": 1}')
+    with pytest.raises(InputError, match="holds no mappings to be measured"):
+        measure(tmp_path)
+
+
+_ENTRY = {"space": "m", "mapping": {}, "times": [], "predicted": 1, "seconds": 1, "tried": 1}
+
+
+@pytest.mark.parametrize(
+    "best", [None, [], {"a": 1}, {"a": _ENTRY | {"seconds": "fast"}}, {"a": _ENTRY | {"more": 1}}]
+)
+def test_damaged_results_are_refused(tmp_path, best):
+    from glenside.tune import measure, record
+
+    (tmp_path / "limits.json").write_text('"opencl:cpu"')
+    results = tmp_path / "results.json"
+    results.write_text(json.dumps({"limits": "opencl:cpu", "best": best}))
+    with pytest.raises(InputError, match="holds no measured mappings"):
+        record(results, file=tmp_path / "tuning.json")
+    with pytest.raises(InputError, match="holds no measured mappings"):
+        measure(tmp_path, device=SimpleNamespace(name="none"))
+    assert not (tmp_path / "tuning.json").exists()
+
+
+@pytest.mark.parametrize("written", [None, "{", "[]", '{"space": "m"}'])
+def test_what_was_built_in_part_is_told_and_left(tmp_path, written):
+    from glenside.tune import measure
+
+    (tmp_path / "limits.json").write_text('"opencl:cpu"')
+    whole = {"architecture": "", "buffers": {}, "parameters": {}}
+    (tmp_path / "one.json").write_text(json.dumps(whole) if written is None else written)
+    with pytest.warns(UserWarning, match=r"one.json is damaged: .*: remove it"):
+        assert measure(tmp_path, device=SimpleNamespace(name="none")) == []
+
+
+def test_a_file_is_no_folder_to_build_into(tmp_path):
+    from glenside.tune import build
+    from tests.models import small_network
+
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"cannot write into .*file: "):
+        build(small_network(), "opencl:cpu", tmp_path / "file")
 
 
 def test_tuning_is_kept_resumed_and_used(tmp_path, monkeypatch):

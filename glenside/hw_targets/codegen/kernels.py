@@ -177,10 +177,10 @@ class Nest:
         self._given: Expr = None
         if kernel.anchor is not None:
             self.lowering.give(kernel.anchor, lambda index: self._given)
-        self.lowering.vectorised = self.lowering.only_floats(kernel.tail)
+        self.lowering.vectorised = self.lowering.vectorisable(kernel.tail)
         if kernel.anchor is not None:
             self.lowering.vectorised &= all(
-                self.lowering.only_floats(each) for each in kernel.anchor.children
+                self.lowering.vectorisable(each) for each in kernel.anchor.children
             )
         space = kernel.anchor.shape if kernel.anchor is not None else kernel.tail.shape
         self.space = space

@@ -150,10 +150,19 @@ class Lowering:
         TVM's analyzer fails on names of integer vectors, so only such kernels are vectorised here;
         the others are left to LLVM's own vectoriser.
         """
+        return self._only(term, FLOATS)
+
+    def vectorisable(self, term: Term) -> bool:
+        """Whether a vectorised body can compute ``term``: only floats, and no bfloat16, whose
+        roundings have to be kept in cells (:meth:`name`)."""
+        return self._only(term, tuple(dtype for dtype in FLOATS if dtype != "bfloat16"))
+
+    def _only(self, term: Term, dtypes: Sequence[str]) -> bool:
+        """Whether all that is read and computed for ``term`` is of these dtypes."""
         seen, stack = {term}, [term]
         while stack:
             top = stack.pop()
-            if top.dtype not in FLOATS:
+            if top.dtype not in dtypes:
                 return False
             for child in self._operands(top):
                 if child not in seen:
@@ -171,10 +180,12 @@ class Lowering:
             return value
         if len(self._scopes) > 1 and dtype not in FLOATS:
             return value  # Inside a guard there are only lets, which integers do not bear.
-        if self._cells[-1:] == [True] and dtype not in FLOATS:
-            # A cell of memory, which LLVM keeps in a register: TVM's simplifier takes integer
-            # variables apart, without end for a chain of products.
-            cell = tirx.decl_buffer((1,), dtype, name="t", scope="local", layout=None)
+        if self._cells[-1:] == [True] and (dtype not in FLOATS or dtype == "bfloat16"):
+            # A cell of memory, which compilers keep in a register: TVM's simplifier takes integer
+            # variables apart, without end for a chain of products, and writes out what is rounded
+            # to bfloat16 at each of its uses, of which there are five a rounding.
+            kept = scalars.value_dtype(dtype)
+            cell = tirx.decl_buffer((1,), kept, name="t", scope="local", layout=None)
             self._scopes[-1].append((cell, value))
             return tirx.BufferLoad(cell, [_expr(0)])
         variable = tirx.Var("t", scalars.value_dtype(dtype))

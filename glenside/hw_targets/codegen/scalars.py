@@ -166,9 +166,18 @@ def is_nan(value: Expr, dtype: str) -> Expr:
     """Looks at the bits: TVM's simplifier takes ``x != x`` to be false."""
     from tvm import tirx
 
+    return tirx.GT(*_magnitude_and(_infinity(dtype), value, dtype))
+
+
+def _infinity(dtype: str) -> int:
+    """The bits of infinity in the dtype that :func:`_magnitude` looks at."""
+    return 0x7FF0000000000000 if dtype == "float64" else 0x7F800000
+
+
+def _magnitude_and(bits: int, value: Expr, dtype: str) -> tuple[Expr, Expr]:
+    """The bits of a float but its sign, and others to compare them with."""
     magnitude, whole = _magnitude(value, dtype)
-    infinity = 0x7FF0000000000000 if dtype == "float64" else 0x7F800000
-    return tirx.GT(magnitude, const(infinity, whole))
+    return magnitude, const(bits, whole)
 
 
 def _magnitude(value: Expr, dtype: str) -> tuple[Expr, str]:
@@ -250,6 +259,14 @@ def _divide(a: Expr, b: Expr, dtype: str) -> Expr:
     from tvm import tirx
 
     if dtype in FLOATS:
+        if isinstance(b, tirx.FloatImm) and b.value == 0:
+            # TVM refuses to divide by a literal zero; this gives the same for every number.
+            return _times(a, const(math.copysign(math.inf, b.value), dtype), dtype)
+        if isinstance(a, tirx.FloatImm) and a.value == 0:
+            # Nor does the simplifier's 0 / x = 0 hold of zero and NaN.
+            above = tirx.GT(*_magnitude_and(0, b, dtype))
+            number = tirx.LE(*_magnitude_and(_infinity(dtype), b, dtype))
+            return _zero_where(tirx.And(above, number), b, a.value, dtype)
         return tirx.Div(a, b)
     # Without selects: the simplifier would move the division out of its guard.
     safe, zero, minus = _safe_divisor(b, dtype)
@@ -296,6 +313,38 @@ def _signs_differ(a: Expr, b: Expr, dtype: str) -> Expr:
     return tirx.Or(
         tirx.And(tirx.LT(a, zero), tirx.GT(b, zero)), tirx.And(tirx.GT(a, zero), tirx.LT(b, zero))
     )
+
+
+def _times(a: Expr, b: Expr, dtype: str) -> Expr:
+    """The simplifier takes ``x * 0`` to be 0, which it is not of NaN and infinities."""
+    from tvm import tirx
+
+    for zero, other in ((b, a), (a, b)):
+        if isinstance(zero, tirx.FloatImm) and zero.value == 0:
+            finite = tirx.LT(*_magnitude_and(_infinity(dtype), other, dtype))
+            return _zero_where(finite, other, zero.value, dtype)
+    return tirx.Mul(a, b)
+
+
+def _minus(a: Expr, b: Expr, dtype: str) -> Expr:
+    """The simplifier takes ``x - x`` to be 0, which it is not of NaN and infinities."""
+    from tvm import tirx
+
+    if dtype in FLOATS and a.same_as(b):
+        finite = tirx.LT(*_magnitude_and(_infinity(dtype), a, dtype))
+        return tirx.Select(finite, const(0, dtype), const(math.nan, dtype))
+    return tirx.Sub(a, b)
+
+
+def _zero_where(holds: Expr, a: Expr, zero: float, dtype: str) -> Expr:
+    """A zero with the sign of ``a`` times that of ``zero`` where something holds, else NaN."""
+    from tvm import tirx
+
+    whole, sign = ("uint64", 2**63) if dtype == "float64" else ("uint32", 2**31)
+    bits = tirx.bitwise_and(tirx.reinterpret(whole, a), const(sign, whole))
+    if math.copysign(1.0, zero) < 0:
+        bits = tirx.bitwise_xor(bits, const(sign, whole))
+    return tirx.Select(holds, tirx.reinterpret(dtype, bits), const(math.nan, dtype))
 
 
 def _power(a: Expr, b: Expr, dtype: str) -> Expr:
@@ -390,8 +439,8 @@ def _xor(a: Expr, b: Expr, dtype: str) -> Expr:
 
 _FOLDS: dict[str, Callable[[Expr, Expr, str], Expr]] = {
     "add": _binary("Add"),
-    "sub": _binary("Sub"),
-    "mul": _binary("Mul"),
+    "sub": _minus,
+    "mul": _times,
     "div": _divide,
     "maximum": maximum,
     "minimum": minimum,
@@ -506,7 +555,7 @@ _MAPS: dict[str, Callable[[Expr, str], Expr]] = {
     "sign": _sign,
     "not": _not,
     "bit_not": _bit_not,
-    "recip": lambda a, dtype: const(1, dtype) / a,
+    "recip": lambda a, dtype: _divide(const(1, dtype), a, dtype),
     "sqrt": _rounding("sqrt"),
     "floor": _rounding("floor"),
     "ceil": _rounding("ceil"),

@@ -50,6 +50,22 @@ Entries = dict[str, Tuned]
 """By the hash of the space."""
 
 
+def entry_of(data: Mapping[str, Any]) -> Tuned:
+    """The entry that JSON says.
+
+    :raises ValueError: something in it is of another kind.
+    :raises TypeError: something lacks, or is too much.
+    """
+    entry = Tuned(**data)
+    kinds = {"space": str, "mapping": Mapping, "seconds": int | float, "tried": int}
+    for name, kind in kinds.items():
+        if not isinstance(getattr(entry, name), kind):
+            raise ValueError(f"{name} is {getattr(entry, name)!r}")
+    if not entry.seconds > 0:  # Written so that nan is refused.
+        raise ValueError(f"seconds is {entry.seconds!r}")
+    return entry
+
+
 def user_file() -> Path:
     """Where measurements on this machine are kept."""
     named = os.environ.get(VARIABLE)
@@ -104,7 +120,7 @@ def chooser(limits: DeviceLimits) -> Choose:
 
     def choose(space: ProductSpace, limits: DeviceLimits) -> AnyMapping | None:
         found = entries.get(key_of(space.key()))
-        return like(space) if found is None else _mapping(found)
+        return like(space) if found is None else _mapping(found, space)
 
     return choose
 
@@ -120,7 +136,7 @@ def nearest(limits: DeviceLimits) -> Callable[[ProductSpace], AnyMapping | None]
 
     def choose(space: ProductSpace) -> AnyMapping | None:
         found = by_product.get(_product(space.key()))
-        return None if found is None else _mapping(found)
+        return None if found is None else _mapping(found, space)
 
     return choose
 
@@ -130,10 +146,31 @@ def _product(space: str) -> str:
     return space.rsplit(";", 1)[0]
 
 
-def _mapping(entry: Tuned) -> AnyMapping:
+def _mapping(entry: Tuned, space: ProductSpace) -> AnyMapping:
+    """The entry's mapping, which may be of another version or changed by hand.
+
+    :raises TargetError: it is none, or none of such a space.
+    """
     from glenside.hw_targets.codegen.mapping import GpuMapping
 
-    return GpuMapping.from_json(dict(entry.mapping))
+    try:
+        mapping = GpuMapping.from_json(dict(entry.mapping))
+        values = {name: each for name, each in vars(mapping).items() if name != "predicted"}
+        for name, value in values.items():
+            for number in value if isinstance(value, tuple) else (value,):
+                if not isinstance(number, int) or number < 0:
+                    raise ValueError(f"{name} is {value!r}")
+        loops = ("threads", "registers", "vector", "chunk", "split")
+        if isinstance(mapping, GpuMapping):
+            for name in loops:
+                if len(values[name]) != len(space.axes) or not all(values[name]):
+                    raise ValueError(f"{name} is {values[name]!r} for {len(space.axes)} loops")
+    except (KeyError, TypeError, ValueError) as problem:
+        raise TargetError(
+            f"a tuning file has no mapping for {entry.space.split(';')[0]!r} that this version "
+            f"reads: {problem}: take the entry out, or tune anew"
+        ) from problem
+    return mapping
 
 
 def _all_entries(limits: DeviceLimits) -> Entries:
@@ -159,7 +196,7 @@ def _read(path: Path) -> dict[str, Entries]:
                 "move it away and tune anew"
             )
         return {
-            device: {key: Tuned(**entry) for key, entry in entries.items()}
+            device: {key: entry_of(entry) for key, entry in entries.items()}
             for device, entries in data["devices"].items()
         }
     except (ValueError, KeyError, TypeError, AttributeError) as problem:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -121,7 +123,21 @@ class Trials:
 
     @staticmethod
     def load(folder: Path, name: str) -> Trials:
-        """What :meth:`save` wrote, with random numbers for parameters."""
+        """What :meth:`save` wrote, with random numbers for parameters.
+
+        :raises TargetError: a file is missing or damaged.
+        """
+        try:
+            return Trials._load(folder, name)
+        except (OSError, EOFError, LookupError, TypeError, ValueError, AttributeError,
+                BadZipFile, zlib.error) as problem:  # fmt: skip
+            path = folder / f"{name}.json"
+            raise TargetError(
+                f"what was built at {path} is damaged: {problem}: remove it and build it again"
+            ) from problem
+
+    @staticmethod
+    def _load(folder: Path, name: str) -> Trials:
         from glenside.hw_targets.codegen.device.recipes import Recipe
 
         data = json.loads((folder / f"{name}.json").read_text())

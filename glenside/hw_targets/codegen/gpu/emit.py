@@ -111,6 +111,26 @@ def _generate(
         )
     text = str(tvm.get_global_func(f"target.build.{dialect}")(device, found).inspect_source())
     text = re.sub(r"\b(\w+)_kernel\b", lambda m: m[1] if m[1] in orders else m[0], text)
+    text = _BITS.sub(lambda match: _bits(match[1], match[2], dialect), text)
     if dialect == "opencl":
         text = opencl_c.repaired(text, {kernel.name: kernel.block for kernel in kernels})
     return text, orders
+
+
+_BITS = re.compile(
+    r"\(\*\((\w+) \*\)\(&\(((?:\(\w+\))?-?(?:\d[\w.+-]*|INFINITY|NAN|CUDART_\w+)(?:/\*[^*]*\*/)?)"
+    r"\)\)\)"
+)
+"""How TVM prints the bits of a literal, which has no address in C."""
+
+
+def _bits(kind: str, literal: str, dialect: Dialect) -> str:
+    """The bits of a literal as another type of its size."""
+    if dialect == "opencl":
+        return f"as_{kind}({literal})"
+    wide = kind not in ("int", "uint", "float")
+    if kind in ("float", "double"):
+        return f"__{'longlong' if wide else 'int'}_as_{kind}({literal})"
+    if wide:
+        return f"({kind})__double_as_longlong({literal})"
+    return f"__float_as_{kind}({literal})"
