@@ -17,6 +17,7 @@ from glenside.extraction.cost import moved_bytes, read_bytes, scalar_operations
 from glenside.hw_targets import systolic_array
 from glenside.language import OPERATORS, AccessType, Term, topological_order
 from glenside.language import builders as b
+from glenside.rewrites import saturate
 from glenside.rewrites.frozen import ENode, FrozenEGraph
 
 
@@ -174,3 +175,20 @@ def test_every_operator_of_the_language_is_priced() -> None:
     """A new operator must be thought of here: leaves and data movement are known to be free."""
     known = {"cast", "where", "compute", "call", "blocked", "host_op"}
     assert {name for name, operator in OPERATORS.items() if not operator.exact} == known
+
+
+def test_what_compiling_evaluates_takes_no_time() -> None:
+    """Of a product with transformed weights only the product is left, for both extractors."""
+    x, w = (b.access(b.tensor(name, (8, 8)), 1) for name in "xw")
+    twice = b.compute("relu", w)
+    term = b.compute("dot", b.cart_prod(x, twice))
+    model = Roofline(1e9, 1e9, 1e-3)
+    whole, left = dag_cost([term], model), dag_cost([term], model, {"w"})
+    relu = model.node_cost("compute", twice.attributes, twice.type, [w.type])
+    assert relu is not None
+    assert whole[0] - left[0] == pytest.approx(relu[0])
+    assert whole[1:] == left[1:]
+    assert dag_cost([term], MaximiseOffload(), {"w"}) == dag_cost([term], MaximiseOffload())
+    egraph = saturate([term], []).egraph
+    found = extract(egraph, model, original=[term], constants={"w"})
+    assert set(found.tried.values()) == {left}
