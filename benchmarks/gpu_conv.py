@@ -392,7 +392,8 @@ def _form(
     kinds = [f"{kind} {what}" for kind in ("predicted", "tuned") for what in ("us", "error")]
     found = {key: direct[key] for key in (*kinds, "best us", "extra MB") if key in direct}
     if (folder / f"{name}-chosen-predicted").is_dir():
-        found = _ours(folder, layer, batch, dtype, f"{name}-chosen", repeat)
+        forms = ("predicted", "tuned")
+        found = _ours(folder, layer, batch, dtype, f"{name}-chosen", forms, repeat)
         if trials is not None:
             rest = found["predicted us"] - trials["times"][0] * 1e6
             found["best us"] = rest + trials["seconds"] * 1e6

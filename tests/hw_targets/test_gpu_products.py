@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,6 +23,7 @@ from glenside.language.builders import (
     compute,
     elementwise,
     pad,
+    pair,
     squeeze,
     tensor,
     transpose,
@@ -176,6 +179,33 @@ def test_neighbours_are_brought_together_where_they_lie_evenly():
     odd, _ = space_and_step(convolution(tensor("x", (1, 10, 9, 15)), w))
     nest = ProductNest(builder, step, POCL, odd, mapping(odd, **given, chunk={3: 5}))
     assert nest._streamed_width == 1
+
+
+def test_nothing_is_read_between_stores():
+    """What follows the product reads memory: that is over before a thread's first store, or the
+    first of 16."""
+    x, w, r = tensor("x", (1, 10, 11, 8)), tensor("w", (13, 10, 3, 3)), tensor("r", (1, 13, 9, 6))
+    product = convolution(x, w)
+    term = compute("add", pair(access(product, 4), access(r, 4)))
+    tile = {"threads": {0: 2, 1: 3, 2: 1}, "registers": {0: 6, 2: 3}, "chunk": {3: 5}}
+    params = {"w": weights(13, 10, 3, 3)}
+    for more in (
+        {},
+        {"gathered": True},
+        {"vector": {2: 3}},
+        {"split": {3: 2}, "registers": {0: 4, 2: 2}, "vector": {0: 4}},
+    ):
+        given = {**tile, **more}
+        check(term, lambda space, limits, given=given: mapping(space, **given))
+        space, (builder, step) = space_and_step(term, params)
+        nest = ProductNest(builder, step, POCL, space, mapping(space, **given))
+        text = emit(nest.kernels("reads"), "opencl", POCL).text
+        stores = list(re.finditer(r"^ *out_ptr\[", text, re.MULTILINE))
+        assert stores
+        for store in stores:
+            loop = text[text.rindex("for (", 0, store.start()) : text.index(";\n", store.end())]
+            assert "values" in loop or "total" in loop
+            assert not re.search(r"\bin\d", loop), loop
 
 
 def test_operands_computed_at_run_time():

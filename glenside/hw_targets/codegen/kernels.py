@@ -315,6 +315,30 @@ class Nest:
             compute, lambda result: write(self.out, address, result, self.tail.dtype)
         )
 
+    @property
+    def stores_late(self) -> bool:
+        """Whether a thread computes all its results before it stores the first.
+
+        What follows the anchor may read memory, and the compiler cannot know that no store changes
+        it: after each store the next reads would wait for the memory anew.
+        """
+        return self.tail.dtype in ("float32", "float16")
+
+    def compute(self, index: Sequence[Any], finish: Callable[[Expr], Stmt]) -> Stmt:
+        """``finish`` with the tail's element at a loop index, if it has one there."""
+        from tvm import tirx
+
+        made, guard = self.compute_inside(index, finish), self.inside(index)
+        return made if guard is None else tirx.IfThenElse(guard, made, None)
+
+    def compute_inside(self, index: Sequence[Any], finish: Callable[[Expr], Stmt]) -> Stmt:
+        """``finish`` with the tail's element at a loop index, which it has."""
+        place = self.tail_index(index)
+        made: Stmt = self.lowering.statement(
+            lambda: self.lowering.access(self.tail).load(place), finish
+        )
+        return made
+
     def give(self, value: Expr) -> None:
         """The anchor's element is ``value`` from now on."""
         self._given = value

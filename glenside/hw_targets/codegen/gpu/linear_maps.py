@@ -159,30 +159,39 @@ class LinearMapNest(ElementNest):
     def _results(self, free: Index, cell: Any) -> list[Stmt]:
         rows = self.map.rows
         width = self.width
-        made = []
+        computed, stored = [], []
+        late = self.stores_late and self.tail.dtype == self.inner
         for flat in range(0, math.prod(rows), width):
             digits = np.unravel_index(flat, rows)
             index = list(free)
             for axis, digit in zip(self.row_axes, digits, strict=True):
                 index[axis] = int(digit)
 
-            def one(lane: Any, index: Index = index, flat: int = flat) -> Stmt:
+            def place(lane: Any, index: Index = index, flat: int = flat) -> tuple[Index, Any]:
                 at = list(index)
                 last = self.row_axes[-1]
                 at[last] = at[last] + lane
-                here = flat + lane if not isinstance(lane, int) else flat + int(lane)
+                return at, flat + lane if not isinstance(lane, int) else flat + int(lane)
+
+            def compute(lane: Any, place: Any = place) -> Stmt:
+                at, here = place(lane)
                 value = get(cell, here)
                 self.give(scalars.convert(value, self.inner, self.anchor.dtype))
-                return self.store_inside(at)
+                if not late:
+                    return self.store_inside(at)
+                return self.compute_inside(at, lambda made: put(cell, here, made))
+
+            def store(lane: Any, place: Any = place) -> Stmt:
+                at, here = place(lane)
+                return self.store_inside(at, get(cell, here))
 
             guard = self.inside(index)
-            if width > 1:
-                self.lowering.vectorised = True
-                made.append(threads.guarded(guard, vectorised(width, one)))
-                self.lowering.vectorised = False
-            else:
-                made.append(threads.guarded(guard, one(0)))
-        return made
+            self.lowering.vectorised = width > 1
+            computed.append(threads.guarded(guard, vectorised(width, compute)))
+            if late:
+                stored.append(threads.guarded(guard, vectorised(width, store)))
+            self.lowering.vectorised = False
+        return computed + stored
 
     @functools.cached_property
     def strides(self) -> list[int] | None:

@@ -392,35 +392,46 @@ class MatrixNest(ElementNest):
         mapping, shape = self.mapping, self.shape
         down, left = mapping.tile
         width = self._store_width
-        made = []
+        late = self.stores_late and self.tail.dtype == "float32"
+        computed: list[Stmt] = []
+        made: list[Stmt] = []
         for row in range(down):
             vector = self._vectors[0]
             below = self.row_start + self._place(0, row - row % vector) + row % vector
-            stores = []
+            computes, stores = [], []
             for column in range(0, left, width):
                 vector = self._vectors[1]
                 first = self.column_start + self._place(1, column - column % vector)
                 first = first + column % vector
 
-                def one(lane: Any, first: Any = first, number: int = row * left + column) -> Stmt:
+                def compute(
+                    lane: Any, first: Any = first, number: int = row * left + column
+                ) -> Any:
                     self.give(get(self.sums, number + lane))
-                    return self.store_inside(self._index(below, first + lane))  # noqa: B023
+                    index = self._index(below, first + lane)  # noqa: B023
+                    if not late:
+                        return self.store_inside(index)
+                    return self.compute_inside(index, lambda v: put(self.sums, number + lane, v))
 
-                if width > 1:
-                    self.lowering.vectorised = True
-                    store = vectorised(width, one)
-                    self.lowering.vectorised = False
-                else:
-                    store = one(0)
+                def store(lane: Any, first: Any = first, number: int = row * left + column) -> Any:
+                    index = self._index(below, first + lane)  # noqa: B023
+                    return self.store_inside(index, get(self.sums, number + lane))
+
                 guard = None
                 if shape.width % mapping.columns:
                     guard = tirx.LT(first, shape.width)
-                stores.append(threads.guarded(guard, store))
+                self.lowering.vectorised = width > 1
+                computes.append(threads.guarded(guard, vectorised(width, compute)))
+                if late:
+                    stores.append(threads.guarded(guard, vectorised(width, store)))
+                self.lowering.vectorised = False
             guard = None
             if shape.rows % mapping.rows:
                 guard = tirx.LT(below, shape.rows)
-            made.append(threads.guarded(guard, sequence(stores)))
-        return sequence(made)
+            for steps, into in ((computes, computed), (stores, made)):
+                if steps:
+                    into.append(threads.guarded(guard, sequence(steps)))
+        return sequence([*computed, *made])
 
     def _index(self, row: Any, column: Any) -> Index:
         """The result's index, by the anchor's axes."""

@@ -116,12 +116,29 @@ class PartialSums(ElementNest):
                 bring,
                 keep,
                 threads.barrier(),
-                threads.unrolled(
-                    width,
-                    lambda turn: self._store_one(at, turn * count + thread, buffer, rows, columns),
-                ),
             ]
-            return sequence(steps)
+
+            def place(turn: Any) -> tuple[Index, Any, Any]:
+                return self._result(at, turn * count + thread, buffer, rows, columns)
+
+            if not self.stores_late:
+                return sequence(
+                    [*steps, threads.unrolled(width, lambda k: self._store_one(*place(k)))]
+                )
+            values = threads.registers("values", width, self.tail.dtype)
+
+            def compute(turn: Any) -> Stmt:
+                index, value, guard = place(turn)
+                self._give(value)
+                made = self.compute(index, lambda made: put(values, turn, made))
+                return threads.guarded(guard, made)
+
+            def store(turn: Any) -> Stmt:
+                index, _, guard = place(turn)
+                return threads.guarded(guard, self.store(index, get(values, turn)))
+
+            end = [threads.unrolled(width, compute), threads.unrolled(width, store)]
+            return sequence([*steps, allocate(values), *end])
 
         return threads.launch(self.grid[:2], count, group)
 
@@ -137,9 +154,17 @@ class PartialSums(ElementNest):
         ]
         return None if not tests else tests[0] if len(tests) == 1 else tirx.all(*tests)
 
-    def _store_one(
+    def _give(self, value: Any) -> None:
+        self.give(scalars.convert(value, self.inner, self.anchor.dtype))
+
+    def _store_one(self, index: Index, value: Any, guard: Any) -> Stmt:
+        self._give(value)
+        return threads.guarded(guard, self.store(index))
+
+    def _result(
         self, at: Sequence[Any], flat: Any, buffer: Any, rows: int, columns: int
-    ) -> Stmt:
+    ) -> tuple[Index, Any, Any]:
+        """A result of a group by its number: its index, its sum and whether it is there."""
         from tvm import tirx
 
         if self._columns_fast:
@@ -166,9 +191,8 @@ class PartialSums(ElementNest):
         if math.prod(self.padded) % columns:
             tests.append(tirx.LT(place[1], math.prod(self.padded)))
         value = get(buffer, column * (rows + 1) + row)
-        self.give(scalars.convert(value, self.inner, self.anchor.dtype))
         guard = None if not tests else tests[0] if len(tests) == 1 else tirx.all(*tests)
-        return threads.guarded(guard, self.store(index))
+        return index, value, guard
 
     @functools.cached_property
     def _columns_fast(self) -> bool:

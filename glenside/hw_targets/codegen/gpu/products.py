@@ -65,6 +65,8 @@ from glenside.hw_targets.codegen.storage import Origin, repeated
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping
 
 Array = np.ndarray[Any, Any]
+_TOGETHER = 16
+"""Results that a thread computes before it stores the first of them."""
 _COPIED = (4, 8, 16)
 """Bytes that a thread can have copied to local memory in the background."""
 
@@ -954,33 +956,62 @@ class ProductNest(ElementNest):
             value = get(self.total, self._sum_at(turn, lane))
             return exchanged.put(_skewed(flat), value)
 
-        def result(turn: Any) -> Stmt:
+        def place(turn: Any) -> tuple[Any, dict[int, Any], Expr | None]:
             flat = turn * self.count + self.thread
             inside = dict(zip(order, unflatten(flat, sizes), strict=True))
             places = {axis: self.tile_at[axis] + place for axis, place in inside.items()}
+            tests = [tirx.LT(flat, whole)] if whole % self.count else []
+            found = self._tests(places, self.m if self.partial_sums else ())
+            tests += [found] if found is not None else []
+            guard = None if not tests else tests[0] if len(tests) == 1 else tirx.all(*tests)
+            return flat, places, guard
+
+        def result(turn: Any, finish: Callable[[dict[int, Any], Expr], Stmt]) -> Stmt:
+            flat, places, guard = place(turn)
             # All are fetched before they are added, so that the fetches are under way together.
             terms = threads.registers("terms", shared, self.inner)
             fetch = [put(terms, k, exchanged.get(_skewed(flat + k * whole))) for k in range(shared)]
             total = functools.reduce(
                 lambda one, k: one + get(terms, k), range(1, shared), get(terms, 0)
             )
-            tests = [tirx.LT(flat, whole)] if whole % self.count else []
-            found = self._tests(places, self.m if self.partial_sums else ())
-            tests += [found] if found is not None else []
-            guard = None if not tests else tests[0] if len(tests) == 1 else tirx.all(*tests)
-            store = sequence(
-                [
-                    allocate(terms),
-                    *fetch,
-                    put(terms, 0, total),
-                    self._store_one(places, get(terms, 0)),
-                ]
-            )
-            return threads.guarded(guard, store)
+            steps = [allocate(terms), *fetch, put(terms, 0, total)]
+            return threads.guarded(guard, sequence([*steps, finish(places, get(terms, 0))]))
 
+        def results(first: Any, count: int) -> Stmt:
+            """So many of a thread's results, computed before the first is stored."""
+            values = threads.registers("values", count, self.tail.dtype)
+
+            def store(at: Any) -> Stmt:
+                _, places, guard = place(first + at)
+                index = self._index(places)
+                return threads.guarded(guard, self.store(index, get(values, at)))
+
+            def compute(at: Any) -> Stmt:
+                return result(
+                    first + at,
+                    lambda places, value: self._compute_one(
+                        places, value, lambda made: put(values, at, made)
+                    ),
+                )
+
+            steps = [threads.unrolled(count, compute), threads.unrolled(count, store)]
+            return sequence([allocate(values), *steps])
+
+        turns = -(-whole // self.count)
+        if self.partial_sums or not self.stores_late:
+            made = [threads.unrolled(turns, lambda turn: result(turn, self._store_one))]
+        else:
+            made = []
+            full, rest = divmod(turns, _TOGETHER)
+            if full:
+                made.append(
+                    threads.unrolled(full, lambda turn: results(turn * _TOGETHER, _TOGETHER))
+                )
+            if rest:
+                made.append(results(full * _TOGETHER, rest))
         steps = [threads.barrier()] if any(mapping.staged) and tiling.one_dtype else []
         steps += [self._over_sums(None, keep), threads.barrier()]
-        return [*steps, threads.unrolled(-(-whole // self.count), result)]
+        return [*steps, *made]
 
     def _result_order(self) -> list[int]:
         """Loops over results as the results lie, the nearest last."""
@@ -995,12 +1026,23 @@ class ProductNest(ElementNest):
         """One result, to where it lies or to scratch memory."""
         if self.partial_sums:
             return put(self.partial, self._partial_at(places), value)
+        self.give(scalars.convert(value, self.inner, self.anchor.dtype))
+        return self.store(self._index(places))
+
+    def _compute_one(
+        self, places: dict[int, Any], value: Expr, finish: Callable[[Expr], Stmt]
+    ) -> Stmt:
+        """``finish`` with what one result becomes."""
+        self.give(scalars.convert(value, self.inner, self.anchor.dtype))
+        return self.compute(self._index(places), finish)
+
+    def _index(self, places: dict[int, Any]) -> Index:
+        """A loop index by the places along the product's loops."""
         index: Index = [0] * len(self.space)
         for axis, place in places.items():
             each = self.product.axes[axis]
             index[each.axis] = index[each.axis] + place * each.weight
-        self.give(scalars.convert(value, self.inner, self.anchor.dtype))
-        return self.store(index)
+        return index
 
     def _tests(self, places: dict[int, Any], padded: Sequence[int] = ()) -> Expr | None:
         """Whether a result exists; along ``padded`` loops there is room for all."""
@@ -1051,18 +1093,29 @@ class ProductNest(ElementNest):
     def _store_results(self) -> Stmt:
         wide = self._wide_store()
 
-        def one(turn: dict[int, Any], lane: dict[int, Any]) -> Stmt:
-            places = {
-                axis: self.tile_at[axis] + self._in_tile(axis, turn[axis], lane[axis])
-                for axis in self.results
-            }
-            store = self._store_one(places, get(self.total, self._sum_at(turn, lane)))
-            return store if wide is not None else threads.guarded(self._tests(places), store)
+        def over(body: Callable[[dict[int, Any], Any], Stmt]) -> Stmt:
+            def one(turn: dict[int, Any], lane: dict[int, Any]) -> Stmt:
+                places = {
+                    axis: self.tile_at[axis] + self._in_tile(axis, turn[axis], lane[axis])
+                    for axis in self.results
+                }
+                made = body(places, self._sum_at(turn, lane))
+                return made if wide is not None else threads.guarded(self._tests(places), made)
 
-        if wide is None:
-            return self._over_sums(None, one)
-        self.lowering.vectorised = True
-        made = self._over_sums(wide, one)
+            return self._over_sums(wide, one)
+
+        def compute(places: dict[int, Any], at: Any) -> Stmt:
+            value = get(self.total, at)
+            return self._compute_one(places, value, lambda made: put(self.total, at, made))
+
+        def store(places: dict[int, Any], at: Any) -> Stmt:
+            return self.store(self._index(places), get(self.total, at))
+
+        self.lowering.vectorised = wide is not None
+        if self.stores_late and self.tail.dtype == self.inner:
+            made = sequence([over(compute), over(store)])
+        else:
+            made = over(lambda places, at: self._store_one(places, get(self.total, at)))
         self.lowering.vectorised = False
         return made
 

@@ -700,7 +700,7 @@ class TensorNest(ElementNest):
     # --- results ----------------------------------------------------------------------------------
 
     def _store(self) -> str:
-        """Computes what follows the product and stores it."""
+        """What follows the product, and how its results are stored."""
         from tvm import tirx
 
         geometry = self.geometry
@@ -742,28 +742,38 @@ class TensorNest(ElementNest):
 
         value_text = print_expression(value, texts, self._pointer, fetched)
         address_text = print_expression(address, texts, self._pointer)
-        lines = [
-            "__device__ __forceinline__ void store(int row, int place, const float (&values)"
-            f"[{self.width}]) const {{\n"
-        ]
+        lines: list[str] = []
 
         def declare(names: Iterable[tuple[int, str]], text: str, indent: str) -> None:
             for k, name in names:
                 if re.search(rf"\bi{k}\b", text):
                     lines.append(f"{indent}const int i{k} = {name};\n")
 
-        both = " ".join([value_text, address_text, *(text for _, _, _, text in vectors)])
-        declare(self.batch_names.items(), both, "  ")
-        for n, digit in enumerate(digits("place", self.mapping.tile)):
-            loop = geometry.loops[n]
-            at = f"(start{n} + {digit})"
-            declare(zip(loop.axes, digits(at, loop.sizes), strict=True), both, "  ")
-        if self.wide:
-            lines.append(f"  float results[{self.width}];\n")
+        def begin(name: str, kind: str, text: str) -> None:
+            lines.append(
+                f"__device__ __forceinline__ void {name}(int row, int place, {kind} "
+                f"(&values)[{self.width}]) const {{\n"
+            )
+            declare(self.batch_names.items(), text, "  ")
+            for n, digit in enumerate(digits("place", self.mapping.tile)):
+                loop = geometry.loops[n]
+                at = f"(start{n} + {digit})"
+                declare(zip(loop.axes, digits(at, loop.sizes), strict=True), text, "  ")
+
+        rows = geometry.rows
+        at, first = "(row_start + row + k)", "(row_start + row)"
+
+        def each(text: str) -> None:
+            lines.append("#pragma unroll\n")
+            lines.append(f"  for (int k = 0; k < {self.width}; ++k) {{\n")
+            if not self.wide and self.width > 1:
+                lines.append(f"    if (row_start + row + k >= {rows.size}) break;\n")
+            declare(zip(rows.axes, digits(at, rows.sizes), strict=True), text, "    ")
+
+        begin("compute", "float", " ".join([value_text, *(text for *_, text in vectors)]))
         for name, stored, pointer, text in vectors:
             lines.append(f"  alignas(16) {stored} {name}[{self.width}];\n  {{\n")
-            declare(zip(geometry.rows.axes, digits("(row_start + row)", geometry.rows.sizes),
-                        strict=True), text, "    ")  # fmt: skip
+            declare(zip(rows.axes, digits(first, rows.sizes), strict=True), text, "    ")
             count = self.width * (4 if stored == "float" else 2) // 16
             for part in range(count):
                 step = part * self.width // count
@@ -771,23 +781,17 @@ class TensorNest(ElementNest):
                     f"    *(uint4*)({name} + {step}) = packed({pointer} + ({text}) + {step});\n"
                 )
             lines.append("  }\n")
-        lines.append("#pragma unroll\n")
-        lines.append(f"  for (int k = 0; k < {self.width}; ++k) {{\n")
-        rows = geometry.rows
-        if not self.wide and self.width > 1:
-            lines.append(f"    if (row_start + row + k >= {rows.size}) break;\n")
-        at, first = "(row_start + row + k)", "(row_start + row)"
-        inside = value_text if self.wide else value_text + address_text
-        declare(zip(rows.axes, digits(at, rows.sizes), strict=True), inside, "    ")
+        each(value_text)
         lines.append("    const float total = values[k];\n")
+        lines.append(f"    values[k] = {value_text};\n  }}\n}}\n")
+        begin("store", "const float", address_text)
         if self.wide:
-            lines.append(f"    results[k] = {value_text};\n  }}\n  {{\n")
-            declare(zip(rows.axes, digits(first, rows.sizes), strict=True), address_text, "    ")
+            declare(zip(rows.axes, digits(first, rows.sizes), strict=True), address_text, "  ")
             stored = "stored_bfloat" if self.tail.dtype == "bfloat16" else "stored"
-            lines.append(f"    *(uint4*)(out + ({address_text})) = {stored}(results);\n")
+            lines.append(f"  *(uint4*)(out + ({address_text})) = {stored}(values);\n}}\n")
         else:
-            lines.append(f"    assign(out[{address_text}], {value_text});\n")
-        lines.append("  }\n}\n")
+            each(address_text)
+            lines.append(f"    assign(out[{address_text}], values[k]);\n  }}\n}}\n")
         return indented(lines)
 
 

@@ -157,21 +157,33 @@ __device__ __forceinline__ void streamed_product(P& p, const TensorMap& map,
       constexpr int units = P::FRAGMENTS * 64 / P::WIDTH;
       const int low = column_group == 0 ? 0 : P::SECOND;
       const int high = column_group == 0 ? P::SECOND : P::PLACES;
-#pragma unroll 4
-      for (int item = low * units + (thread & 127); item < high * units; item += 128) {
-        const int row = item % units * P::WIDTH, place = item / units;
-        const int column = p.column(place) - column_group * P::COLUMNS_EACH;
-        float values[P::WIDTH];
-        if constexpr (P::HALVES) {
-          const int unit = row % 64 / 8;
-          fetch((const half*)(staged + row / 64 * (P::COLUMNS_EACH * 128) + column * 128 +
-                              (unit ^ (column & 7)) * 16 + row % 8 * 2),
-                values);
-        } else {
-          fetch((const float*)staged + column * P::PITCH + row, values);
+      constexpr int together = 4;  // Computed before the first of them is stored.
+      for (int first = low * units + (thread & 127); first < high * units;
+           first += 128 * together) {
+        int whole[together], place[together];
+        bool there[together];
+        float values[together][P::WIDTH];
+#pragma unroll
+        for (int n = 0; n < together; ++n) {
+          const int item = first + n * 128, row = item % units * P::WIDTH;
+          place[n] = item / units;
+          whole[n] = row_group * (P::FRAGMENTS * 64) + row;
+          there[n] = item < high * units && p.present(whole[n], place[n]);
+          if (!there[n]) continue;
+          const int column = p.column(place[n]) - column_group * P::COLUMNS_EACH;
+          if constexpr (P::HALVES) {
+            const int unit = row % 64 / 8;
+            fetch((const half*)(staged + row / 64 * (P::COLUMNS_EACH * 128) + column * 128 +
+                                (unit ^ (column & 7)) * 16 + row % 8 * 2),
+                  values[n]);
+          } else {
+            fetch((const float*)staged + column * P::PITCH + row, values[n]);
+          }
+          p.compute(whole[n], place[n], values[n]);
         }
-        const int whole = row_group * (P::FRAGMENTS * 64) + row;
-        if (p.present(whole, place)) p.store(whole, place, values);
+#pragma unroll
+        for (int n = 0; n < together; ++n)
+          if (there[n]) p.store(whole[n], place[n], values[n]);
       }
     }
   }

@@ -121,7 +121,9 @@ class WarpNest(TensorNest):
         for n, digit in enumerate(digits("place", self.mapping.tile)):
             flat = f"({flat} * {geometry.loops[n].size} + start{n} + {digit})"
         rows = geometry.rows.size
+        arguments = f"(int row, int place, float (&values)[{self.width}]) const"
         lines = [
+            f"__device__ __forceinline__ void compute{arguments} {{}}\n",
             "__device__ __forceinline__ void store(int row, int place, const float (&values)"
             f"[{self.width}]) const {{\n",
             f"  float* const target = out + {flat} * {rows} + row_start + row;\n",
