@@ -74,6 +74,10 @@ class ExtractionError(GlensideError):
     """No program of finite cost stands in an e-class that is needed."""
 
 
+class UnknownRule(GlensideError):
+    """A saved program was made with a rule that is not defined here."""
+
+
 class CheckFailed(GlensideError):
     """The optimised program does not compute what the imported one does."""
 

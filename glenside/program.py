@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from glenside.errors import GlensideError, InputError, ShapeError, TargetError, TextError
+from glenside.errors import (
+    GlensideError,
+    InputError,
+    ShapeError,
+    TargetError,
+    TextError,
+    UnknownRule,
+)
 from glenside.explain.records import Explanation
 from glenside.hw_targets.target import Executable, Runnable
 from glenside.language import AccessType, Term, parse_all, to_text
@@ -173,6 +180,8 @@ class Program:
             raise _damaged(self._saved / name, problem) from problem
         try:
             return parse(text)
+        except UnknownRule:
+            raise
         except Exception as problem:  # Damaged text leads to any kind.
             raise _damaged(self._saved / name, problem) from problem
 
@@ -196,7 +205,8 @@ class Program:
                     f"{self.report.failure}"
                 )
             if self._saved is not None:
-                self._explanation = _explained(self._read_saved(_EXPLANATION, json.loads))
+                explained = self._read_saved(_EXPLANATION, _explained)
+                self._explanation = explained if isinstance(explained, Explanation) else explained()
             elif self._explain is not None:
                 self._explanation = self._explain()
             else:
@@ -342,12 +352,14 @@ class Program:
         return f"<Program {self.name} for {self.report.target}: {self._takes()}>"
 
 
-def _explained(data: dict[str, Any]) -> Explanation:
+def _explained(text: str) -> Explanation | Recipe:
+    """What ``explain.json`` holds: the explanation, or what makes it."""
+    data = json.loads(text)
     if "recipe" not in data:
         return Explanation.from_json(data)
     from glenside.explain.recipe import Recipe
 
-    return Recipe.from_json(data["recipe"])()
+    return Recipe.from_json(data["recipe"])
 
 
 def _tir_json(module: Any) -> str:

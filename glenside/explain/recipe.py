@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from glenside.errors import GlensideError
+from glenside.errors import GlensideError, UnknownRule
 from glenside.explain.provenance import call_origins
 from glenside.explain.records import Explanation, Left
 from glenside.explain.regions import Regions
@@ -83,7 +83,7 @@ class Recipe:
     def from_json(cls, data: Mapping[str, Any]) -> Recipe:
         """The recipe that :meth:`to_json` wrote.
 
-        :raises GlensideError: a rule is not known here.
+        :raises UnknownRule: a rule is not known here.
         """
         terms = parse_all(data["terms"])
         count, named = len(data["outputs"]), len(data["outputs"]) + len(data["names"])
@@ -119,7 +119,7 @@ def _rule(name: str) -> Any:
     try:
         return rule_named(name).rules[0]
     except GlensideError as problem:
-        raise GlensideError(
+        raise UnknownRule(
             f"the program was made with the rule {name}, which is not known here: import what "
             "defines it (--import MODULE), or call explain() before the program is saved"
         ) from problem

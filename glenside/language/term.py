@@ -154,6 +154,15 @@ def _intern(operator: Operator, values: tuple[Any, ...], children: tuple[Term, .
     return found
 
 
+def forget_calls(unit: str) -> None:
+    """Lets calls of ``unit`` be built anew, since what it computes has changed; terms that exist
+    keep the type that they have."""
+    with _interning:
+        for key, term in list(_interned.items()):
+            if "unit" in term.operator.positions and term["unit"] == unit:
+                _interned.pop(key, None)
+
+
 def topological_order(roots: Iterable[Term]) -> list[Term]:
     """Every term below ``roots`` once, children before parents, in a fixed order."""
     order: list[Term] = []

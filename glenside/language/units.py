@@ -139,7 +139,13 @@ _UNITS: dict[str, Unit] = {}
 
 
 def register_unit(unit: Unit) -> Unit:
-    """Makes ``unit`` known under its name; registering a name anew replaces the unit."""
+    """Makes ``unit`` known under its name; registering a name anew replaces the unit.
+
+    Terms that exist keep the type that they have.
+    """
+    from glenside.language.term import forget_calls
+
+    forget_calls(unit.name)
     _UNITS[unit.name] = unit
     return unit
 

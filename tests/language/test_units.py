@@ -47,6 +47,16 @@ def test_a_unit_is_found_by_its_name():
     assert find_unit("multiplier") is replaced is not unit
 
 
+def test_calls_are_of_the_unit_that_is_registered_now():
+    a = access(tensor("a", (2, 3), "int8"), 1)
+    adder()
+    before = call("adder", (), a, a)
+    register_unit(Unit("adder", lambda parameters, operands: compute("sum", operands[0])))
+    after = call("adder", (), a, a)
+    assert (before.type.item, after.type.item) == ((3,), ())
+    assert call("adder", (), a, a) is after is not before
+
+
 def test_an_unknown_unit_is_named_with_those_there_are():
     with pytest.raises(ShapeError, match=r"'divider' \(registered: .*multiplier.*\)"):
         find_unit("divider")
