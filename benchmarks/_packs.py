@@ -57,24 +57,34 @@ def sources_only(target: Any) -> Any:
     return made
 
 
-def compile_sources(folders: Sequence[Path]) -> None:
-    """Machine code of programs that lack it, as many at a time as there are processors."""
+def compile_sources(folders: Sequence[Path]) -> set[Path]:
+    """Machine code of programs that lack it, as many at a time as there are processors.
+
+    Returns the programs that nvcc refuses, having said why.
+    """
     import cupy
 
+    from glenside.errors import TargetError
     from glenside.hw_targets.codegen.device.executable import BINARY
     from glenside.hw_targets.codegen.device.nvcc import compiled
 
     architecture = f"sm_{cupy.cuda.Device().compute_capability}"
 
-    def one(source: Path) -> None:
-        code = compiled(source.read_text(encoding="utf-8"), architecture)
+    def one(source: Path) -> bool:
+        try:
+            code = compiled(source.read_text(encoding="utf-8"), architecture)
+        except TargetError as problem:
+            print(f"{source.parent.name}: {problem}", flush=True)
+            return False
         name = BINARY.format(source.stem.removeprefix("kernels-"), code.architecture)
         source.with_name(name).write_bytes(code.binary or b"")
+        return True
 
     sources = [path for folder in folders for path in folder.glob("kernels-*.cu")]
     missing = [each for each in sources if not list(each.parent.glob(f"{each.stem}.*.cubin"))]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(one, missing))
+        done = list(pool.map(one, missing))
+    return {each.parent for each, ok in zip(missing, done, strict=True) if not ok}
 
 
 def told_of(folder: Path) -> dict[str, Any]:
