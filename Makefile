@@ -33,7 +33,7 @@ setup: $(STAMP) ## Make .venv and install Glenside and its tools into it
 	@:
 
 test: $(STAMP) ## Run the tests (ARGS, JOBS)
-	$(PY) -m pytest -n $(JOBS) $(ARGS)
+	$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 lint: $(STAMP) ## Check style and formatting
 	$(PY) -m ruff check $(ARGS)

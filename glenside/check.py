@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import CheckFailed
+from glenside.explain.regions import COMPUTING
 from glenside.hw_targets.offload import accelerator_of
 from glenside.hw_targets.target import Progress
+from glenside.inner_values import compare_inner, unexplained
 from glenside.language import (
     Model,
     Term,
@@ -33,6 +35,9 @@ STEPS = 5e-2
 """Likewise between two runs through what rounds to small formats: the last bit of an operand may
 decide which way, and that may be a step of the format."""
 
+MOST_TRACED = 2**30
+"""Bytes of inner values up to which those that compiled code holds are compared as well."""
+
 RESTATED = frozenset({"scale-out-of-dot"})
 """Rules that compute exactly what floats only round to, in front of a rounding to a small format:
 where the two differ, they differ by a step."""
@@ -43,42 +48,80 @@ def check(
     model: Model,
     seed: int = 0,
     progress: Progress | None = None,
+    counterparts: Mapping[Term, Term] | None = None,
 ) -> float:
     """The largest relative error over the outputs, on random inputs.
+
+    What outputs may hide is compared too: the values of the model's terms that the program has,
+    and those that its compiled code holds (see :mod:`glenside.inner_values`).
 
     Where units have numerics of their own, the answer is what these cost; what is checked then is
     that the program as rewritten means the same, and that it computes what the units' simulators
     give in NumPy.
 
+    :param counterparts: for terms of the model the program's term of the same e-class.
     :raises CheckFailed: it exceeds :data:`TOLERANCE`; names the first node that differs.
     """
     inputs = random_inputs(model.inputs, seed, model.roots)
     env = {**model.params, **inputs}
     step = (lambda done, total: progress("check", done, total)) if progress else None
-    expected = evaluate(model.roots, env, step)
-    if any(has_own_numerics(t) for t in topological_order(program.terms)):
-        return _check_units(program, model, env, expected)
-    results = program.run(inputs)
+    order = topological_order(program.terms)
+    numerics = any(map(has_own_numerics, order))
     restated = any(rule.matches for rule in program.report.rules if rule.name in RESTATED)
     rounds = restated or program.report.quantization is not None
-    if rounds and not all(map(agrees, results, expected)):
-        return _check_units(program, model, env, expected, restated)
-    worst = 0.0
-    # Whatever the outputs' own dtypes are, they come from the coarsest there is.
+    # Whatever the dtypes of values are, they come from the coarsest there is.
     dtypes = {term.dtype for term in topological_order(model.roots)}
     coarsest = max((TOLERANCE[dtype] for dtype in HALVES if dtype in dtypes), default=0.0)
-    for name, right, got in zip(model.outputs, expected, results, strict=True):
-        error = relative_error(got, right)
-        allowed = TOLERANCE.get(right.dtype.name, 0.0)
-        if allowed:
-            allowed = max(allowed, coarsest)
-        if not error <= allowed:  # An error of NaN is one, too.
-            raise CheckFailed(
-                f"output {name!r} of {model.name} differs from NumPy by {error:.2e} (relative, "
-                f"{allowed:.0e} is allowed): "
-                + _first_difference(program, model, env, inputs, expected)
-            )
-        worst = max(worst, error)
+
+    def tolerated(right: Array) -> float:
+        tolerance = TOLERANCE.get(right.dtype.name, 0.0)
+        return max(tolerance, coarsest) if tolerance else 0.0
+
+    results = [] if numerics else program.run(inputs)
+    traced: dict[Term, Array] = {}
+    size = sum(term.type.nbytes for term in order if term.op in COMPUTING)
+    if not (numerics or rounds) and size <= MOST_TRACED:
+        traced = program.trace(inputs)
+    known, suspects = compare_inner(
+        model,
+        counterparts or {},
+        map_terms(program.terms, units.meaning),
+        program.terms,
+        env,
+        traced,
+        (lambda right: STEPS) if rounds else tolerated,
+        max(STEPS, coarsest),
+        step,
+    )
+    missing = [root for root in model.roots if root not in known]  # Products that nobody builds.
+    known |= dict(zip(missing, evaluate(missing, env), strict=True))
+    expected = [known[root] for root in model.roots]
+    if numerics:
+        worst = _check_units(program, model, env, expected)
+    elif rounds and not all(map(agrees, results, expected)):
+        worst = _check_units(program, model, env, expected, restated)
+    else:
+        worst = 0.0
+        for name, right, got in zip(model.outputs, expected, results, strict=True):
+            error = relative_error(got, right)
+            if not error <= tolerated(right):  # An error of NaN is one, too.
+                raise CheckFailed(
+                    f"output {name!r} of {model.name} differs from NumPy by {error:.2e} (relative, "
+                    f"{tolerated(right):.0e} is allowed): "
+                    + _first_difference(program, model, env, inputs, expected)
+                )
+            worst = max(worst, error)
+    wrong = unexplained(suspects, env)
+    if wrong:
+        # The first that the user has a name for, since that can be found.
+        suspect = next((each for each in wrong if each.imported in model.names), wrong[0])
+        where = None if suspect.imported is None else model.names.get(suspect.imported)
+        what = f"value {where!r}" if where else f"the inner value {suspect.term!r}"
+        why = "compiled code is wrong" if suspect.imported is None else "a rewrite is unsound"
+        raise CheckFailed(
+            f"{what} of {model.name} differs from NumPy by {suspect.error:.2e} (relative), which "
+            f"the outputs on random inputs do not show: {why}"
+        )
     return worst
 
 

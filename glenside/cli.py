@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 import time
@@ -28,6 +27,7 @@ from glenside.language import AccessType, random_inputs
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
 from glenside.program import Program
 from glenside.quantization import Quantization
+from glenside.user_modules import import_module
 
 if TYPE_CHECKING:
     from glenside.rewrites.ruleset import RuleSet
@@ -81,10 +81,30 @@ ParamsOption = Annotated[
 ]
 
 
+def _import_all(modules: list[str] | None) -> list[str]:
+    for name in modules or []:
+        import_module(name)
+    return modules or []
+
+
+ImportOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import",
+        metavar="MODULE",
+        callback=_import_all,
+        is_eager=True,
+        help="A module, or a .py file, that declares accelerators, targets or rules of your own; "
+        "repeat it for several.",
+    ),
+]
+
+
 @app.command()
 def optimize(
     model: ModelArgument,
     target: TargetOption = None,
+    imports: ImportOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
     output: Annotated[
@@ -123,12 +143,14 @@ def optimize(
         ),
     ] = None,
     percentile: Annotated[
-        float,
-        typer.Option(min=0, max=100, help="Of the magnitudes in a sample that --quantize keeps."),
-    ] = 100.0,
+        float | None,
+        typer.Option(
+            min=0, max=100, help="Of the magnitudes in a sample that --quantize keeps; else all."
+        ),
+    ] = None,
     ilp_limit: Annotated[
         float | None,
-        typer.Option(min=0, help="Most seconds of the ilp extractor, as its solver counts them."),
+        typer.Option(min=0, help="Most seconds of --extractor ilp, as its solver counts them."),
     ] = None,
     check: Annotated[bool, typer.Option(help="Compare with NumPy on random inputs.")] = True,
     egraph: Annotated[
@@ -139,6 +161,13 @@ def optimize(
     ] = None,
 ) -> None:
     """Optimise a model for a target and report what came of it."""
+    if percentile is not None and quantize is None:
+        raise InputError("--percentile is of the samples to quantise with: give --quantize as well")
+    if ilp_limit is not None and extractor != "ilp":
+        raise InputError(f"--ilp-limit is for --extractor ilp, not {extractor}")
+    quantization = None
+    if quantize is not None:
+        quantization = Quantization(read_npz(quantize), 100.0 if percentile is None else percentile)
     with _progress() as listener:
         program = glenside.optimize(
             model,
@@ -151,7 +180,7 @@ def optimize(
             time_limit=time_limit,
             cost_model=cost_model,
             extractor=extractor,
-            quantize=Quantization(read_npz(quantize), percentile) if quantize else None,
+            quantize=quantization,
             ilp_limit=ilp_limit,
             check=check,
             egraph=egraph,
@@ -191,6 +220,7 @@ def run(
         ),
     ] = None,
     target: TargetOption = None,
+    imports: ImportOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
     output: Annotated[
@@ -244,6 +274,7 @@ def explore_hardware(
             "By default systolic arrays of all sizes that fit.",
         ),
     ] = None,
+    imports: ImportOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
     node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
@@ -314,6 +345,7 @@ def explain(
         typer.Option(metavar="NAME", help="Only what concerns this value of the model."),
     ] = None,
     target: TargetOption = None,
+    imports: ImportOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
@@ -333,6 +365,7 @@ def explain(
 def explore(
     model: ModelArgument,
     target: TargetOption = None,
+    imports: ImportOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
     until: Annotated[
@@ -398,6 +431,7 @@ def tune(
     target: Annotated[
         str | None, typer.Option("--target", "-t", metavar="TARGET", help="opencl or cuda.")
     ] = None,
+    imports: ImportOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
     candidates: Annotated[
@@ -493,7 +527,7 @@ def _show_built(products: Sequence[BuiltProduct], as_json: bool) -> None:
 
 
 @app.command()
-def targets() -> None:
+def targets(imports: ImportOption = None) -> None:
     """List the targets."""
     table = Table("target", "what it is")
     for kind in glenside.targets():
@@ -510,6 +544,7 @@ def check_rules(
             metavar="[MODULE:NAME]",
         ),
     ] = None,
+    imports: ImportOption = None,
     examples: Annotated[int, typer.Option(min=1, help="Random programs for each rule.")] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
 ) -> None:
@@ -582,15 +617,10 @@ def _find_rules(name: str | None) -> RuleSet:
         raise InputError(f"rules are named module:name, such as my_rules:RULES; got {name!r}")
     if module.endswith(".py") or not all(part.isidentifier() for part in module.split(".")):
         raise InputError(f"give a module name such as my_rules:RULES, not a file; got {name!r}")
-    # As `python -m` does: what lies in the current directory can be named.
-    sys.path.insert(0, "")
     try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as problem:
+        found = getattr(import_module(module), attribute)
+    except AttributeError as problem:
         raise InputError(f"no rules are found at {name}: {problem}") from problem
-    except Exception as problem:  # The user's module may raise anything.
-        kind = type(problem).__name__
-        raise InputError(f"{module} cannot be imported: {kind}: {problem}") from problem
     try:
         chosen = as_ruleset(found, name)
     except RecursionError:  # A string is iterable all the way down.

@@ -200,7 +200,14 @@ def optimize(
     if missing is not None:
         program.report = report.not_checked(missing)
     elif check:
-        program.report = report.checked(checking.check(program, imported, progress=progress))
+        counterparts = {
+            term: extracted.classes[number]
+            for term, number in explored.term_classes.items()
+            if number in extracted.classes
+        }
+        program.report = report.checked(
+            checking.check(program, imported, progress=progress, counterparts=counterparts)
+        )
     return program
 
 

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from glenside.explain.records import Explanation
 from glenside.hw_targets.target import Executable, Runnable
 from glenside.language import AccessType, Term, parse_all, to_text
 from glenside.report import Report
+
+if TYPE_CHECKING:
+    from glenside.explain.recipe import Recipe
 
 Array = np.ndarray[Any, Any]
 
@@ -49,7 +52,7 @@ class Program:
         *,
         params: Mapping[str, Array] | None = None,
         names: Mapping[Term, str] | None = None,
-        explain: Callable[[], Explanation] | None = None,
+        explain: Recipe | None = None,
         saved: Path | None = None,
     ) -> None:
         self.name = name
@@ -177,12 +180,14 @@ class Program:
         """From which layers of the user's model the accelerator calls came and which rules led
         there, and why other layers stayed on the host; printing it shows tables.
 
-        The first time exploration is repeated for it, unless the program was loaded.
+        The first time exploration is repeated for it, also where the program was loaded, unless it
+        was explained before it was saved.
 
         :param node: only what concerns this value of the model.
         :raises InputError: the model computes no value of that name.
         :raises GlensideError: optimisation failed, so that the program is the one imported; or the
-            program was loaded from files that hold no explanation, or that are gone or damaged.
+            program was loaded from files that hold no explanation, or that are gone or damaged,
+            or was made with rules that are not known here.
         """
         if self._explanation is None:
             if self.report.failure is not None:
@@ -191,9 +196,7 @@ class Program:
                     f"{self.report.failure}"
                 )
             if self._saved is not None:
-                self._explanation = self._read_saved(
-                    _EXPLANATION, lambda text: Explanation.from_json(json.loads(text))
-                )
+                self._explanation = _explained(self._read_saved(_EXPLANATION, json.loads))
             elif self._explain is not None:
                 self._explanation = self._explain()
             else:
@@ -272,9 +275,9 @@ class Program:
         It then runs without egglog, onnx and the TVM compiler: ``program.json`` holds inputs,
         outputs and the report and names the folder ``code-<hash>`` of everything else:
         ``program.glenside`` is the term, ``source.txt`` and ``tir.json`` are the kernels to look
-        at, ``explain.json`` is what :meth:`explain` tells, the rest are the compiled kernels and
-        the parameters. A program that was there before is replaced at once and as a whole; where
-        it is loaded it keeps running.
+        at, ``explain.json`` is what :meth:`explain` tells or goes by, the rest are the compiled
+        kernels and the parameters. A program that was there before is replaced at once and as a
+        whole; where it is loaded it keeps running.
 
         :raises GlensideError: the directory cannot be written, or the program was loaded from
             files that are gone by now.
@@ -310,14 +313,20 @@ class Program:
             _write(folder / _TEXT, self.text + "\n")
             _write(folder / _SOURCE, self.source)
             _write(folder / _TIR, _tir_json(self.tir))
-            if self._explain or self._explanation:
-                told = json.dumps(self.explain().to_json(), indent=2)
-                _write(folder / _EXPLANATION, told + "\n")
+            told = self._told()
+            if told is not None:
+                _write(folder / _EXPLANATION, json.dumps(told, indent=2) + "\n")
         elif self._saved.is_dir():
             for file in self._saved.iterdir():
                 shutil.copy(file, folder)
         else:
             raise GlensideError(f"{self.name} was loaded from {self._saved}, which is gone")
+
+    def _told(self) -> dict[str, Any] | None:
+        """The explanation if there is one by now, else what it takes to make it when asked for."""
+        if self._explanation is not None:
+            return self._explanation.to_json()
+        return None if self._explain is None else {"recipe": self._explain.to_json()}
 
     def _manifest(self, code: str) -> dict[str, Any]:
         return {
@@ -331,6 +340,14 @@ class Program:
 
     def __repr__(self) -> str:
         return f"<Program {self.name} for {self.report.target}: {self._takes()}>"
+
+
+def _explained(data: dict[str, Any]) -> Explanation:
+    if "recipe" not in data:
+        return Explanation.from_json(data)
+    from glenside.explain.recipe import Recipe
+
+    return Recipe.from_json(data["recipe"])()
 
 
 def _tir_json(module: Any) -> str:

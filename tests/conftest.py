@@ -1,9 +1,31 @@
 """Settings that every test shares."""
 
+import os
+
+import pytest
 from hypothesis import settings
+
+# Test processes share the cores: threads of NumPy in each would only wait for one another.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # The same examples on every run and machine: a red suite is red for everybody. For a wider search,
 # run `make test ARGS=--hypothesis-profile=search`.
 settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("search", deadline=None, print_blob=True, max_examples=1000)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture
+def forget_declarations():
+    """What a test declares is known in that test only."""
+    from glenside.hw_targets import offload, target
+    from glenside.language import units
+    from glenside.rewrites.declared import DECLARED
+
+    registries = [units._UNITS, DECLARED, target._KINDS, offload._OF_UNIT]
+    before = [dict(each) for each in registries]
+    members = {name: dict(each) for name, each in offload._TARGETS.items()}
+    yield
+    for registry, known in zip((*registries, offload._TARGETS), (*before, members), strict=True):
+        registry.clear()
+        registry.update(known)

@@ -1,12 +1,13 @@
 """The command line."""
 
+import contextlib
 import io
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -26,14 +27,34 @@ README = (ROOT / "README.md").read_text()
 IMAGE = np.random.default_rng(0).standard_normal((1, 4, 9, 7)).astype("float32")
 
 
-def glenside(*arguments, **options):
-    return subprocess.run(
-        [sys.executable, "-m", "glenside", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        **options,
-    )
+@dataclass
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def glenside(*arguments, cwd=None):
+    """Runs the command line in this process, which has imported all it needs; modules of the user's
+    own are forgotten afterwards."""
+    out, err = io.StringIO(), io.StringIO()
+    path, argv, modules = list(sys.path), sys.argv, set(sys.modules)
+    code = 0
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.chdir(cwd or "."))
+        stack.enter_context(contextlib.redirect_stdout(out))
+        stack.enter_context(contextlib.redirect_stderr(err))
+        sys.argv = ["glenside", *map(str, arguments)]
+        try:
+            cli.main()
+        except SystemExit as done:
+            code = done.code or 0
+        finally:
+            sys.argv, sys.path[:] = argv, path
+            for name in set(sys.modules) - modules:
+                if cwd is not None and str(cwd) in str(getattr(sys.modules[name], "__file__", "")):
+                    del sys.modules[name]
+    return Done(code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture
@@ -119,8 +140,16 @@ def test_targets_are_listed():
     assert "cpu" in done.stdout and "systolic-array" in done.stdout
 
 
-def test_the_version_is_told():
-    assert glenside("--version").stdout.startswith("glenside 0.")
+def test_the_version_is_told_by_a_process():
+    done = subprocess.run(
+        [sys.executable, "-m", "glenside", "--version"], capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout.startswith("glenside 0.")
+    failed = subprocess.run(
+        [sys.executable, "-m", "glenside", "optimize", ""], capture_output=True, timeout=120
+    )
+    assert failed.returncode == 2
+    assert failed.stderr == b"error: the path of the model is empty\n"
 
 
 @pytest.fixture
@@ -135,6 +164,7 @@ def bad_files(tmp_path):
     np.save(tmp_path / "x.npy", IMAGE)
     np.savez(tmp_path / "objects.npz", w=np.array([{}], dtype=object))
     (tmp_path / "saved").mkdir()
+    (tmp_path / "broken.py").write_text("1 / 0")
     return tmp_path
 
 
@@ -168,11 +198,17 @@ def bad_files(tmp_path):
         (["run", "net.onnx", "--input", "none.npy"], "cannot read none.npy: "),
         (["run", "net.onnx", "--input", "text.onnx"], "text.onnx holds no array"),
         (["run", "net.onnx", "--input", "zip.npz"], "zip.npz"),
+        (["optimize", "net.onnx", "--percentile", "99"], "give --quantize as well"),
+        (["optimize", "net.onnx", "--ilp-limit", "1"], "--ilp-limit is for --extractor ilp, not"),
+        (["optimize", "net.onnx", "--import", "none.py"], "none.py cannot be imported: no such"),
+        (["explain", "net.onnx", "--import", "nothing"], "no module nothing is found"),
+        (["targets", "--import", "a/b"], "'a/b' is neither a module such as my_units nor a .py"),
+        (["tune", "net.onnx", "-t", "x", "--import", "broken.py"], "broken.py cannot be imported"),
+        (["check-rules", "--import", "text.onnx"], "no module text.onnx is found"),
     ],
 )
 def test_what_cannot_be_used_is_one_clear_line_and_exit_code_2(bad_files, arguments, said):
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = glenside(*arguments, cwd=bad_files, env=env)
+    done = glenside(*arguments, cwd=bad_files)
     assert done.returncode == 2, done.stdout + done.stderr
     lines = done.stderr.strip().splitlines()
     assert len(lines) == 1 and lines[0].startswith("error: ")
@@ -231,12 +267,11 @@ WORD = "rules"
 
 def test_a_users_own_rules_are_checked(tmp_path):
     (tmp_path / "my_rules.py").write_text(MY_RULES)
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    good = glenside("check-rules", "my_rules:GOOD", "--examples", 20, cwd=tmp_path, env=env)
+    good = glenside("check-rules", "my_rules:GOOD", "--examples", 20, cwd=tmp_path)
     assert good.returncode == 0, good.stdout + good.stderr
     assert "sound" in good.stdout
 
-    bad = glenside("check-rules", "my_rules:BAD", "--json", cwd=tmp_path, env=env)
+    bad = glenside("check-rules", "my_rules:BAD", "--json", cwd=tmp_path)
     assert bad.returncode == 1, bad.stdout + bad.stderr
     (verdict,) = json.loads(bad.stdout)
     assert verdict["verdict"] == "unsound"
@@ -246,14 +281,14 @@ def test_a_users_own_rules_are_checked(tmp_path):
     for name, said in {
         "my_rules": "module:name",
         "my_rules:NONE": "no rules are found",
-        "nothing:AT_ALL": "no rules are found",
+        "nothing:AT_ALL": "no module nothing is found",
         "./my_rules.py:GOOD": "give a module name such as my_rules:RULES",
         "my_rules.py:GOOD": "give a module name such as my_rules:RULES",
         "my_rules:EMPTY": "nothing to check",
         "my_rules:WORD": "neither a rule nor a rule set",
         "broken:RULES": "ZeroDivisionError",
     }.items():
-        missing = glenside("check-rules", name, cwd=tmp_path, env=env)
+        missing = glenside("check-rules", name, cwd=tmp_path)
         assert missing.returncode == 2
         (line,) = missing.stderr.strip().splitlines()
         assert said in line
@@ -296,12 +331,56 @@ def test_a_negative_seed_is_refused(model):
     assert "--seed" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_help_says_what_is_accepted():
-    env = os.environ | {"COLUMNS": "200"}
-    shown = glenside("optimize", "--help", env=env).stdout
+MY_UNIT = """
+from beside import DEPTH
+from glenside import Accelerator
+
+Accelerator(
+    "imported-unit",
+    operands={"x": "((M) (K))", "w": "((N) (K))"},
+    computes="(compute dot (cart-prod ?x ?w))",
+    constraints=[f"K <= {DEPTH}"],
+    cycles="M * N",
+    area=1.0,
+)
+"""
+
+
+@pytest.fixture
+def my_unit(tmp_path, forget_declarations):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "beside.py").write_text("DEPTH = 8192")
+    (tmp_path / "lib" / "imported_unit.py").write_text(MY_UNIT)
+    onnx.save(small_network(), str(tmp_path / "net.onnx"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("module", ["lib/imported_unit.py", "lib.imported_unit"])
+def test_units_of_the_users_own_are_imported(my_unit, module):
+    if "/" not in module:
+        (my_unit / "lib" / "imported_unit.py").write_text(MY_UNIT.replace("from b", "from lib.b"))
+    taking = ("--import", module)
+    unknown = glenside("optimize", "net.onnx", "-t", "imported-unit", cwd=my_unit)
+    assert unknown.returncode == 2 and "unknown target 'imported-unit'" in unknown.stderr
+    saved = ("-o", "out", "--no-check", "--json")
+    done = glenside("optimize", "net.onnx", "-t", "imported-unit", *taking, *saved, cwd=my_unit)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["offloads"] == {"imported-unit": 1}
+    assert "imported-unit" in glenside("targets", cwd=my_unit).stdout
+    front = glenside(
+        "explore-hardware", "net.onnx", "--areas", "16", "--candidate", "imported-unit",
+        "--json", *taking, cwd=my_unit,
+    )  # fmt: skip
+    assert json.loads(front.stdout)["candidates"] == {"imported-unit": 1}
+    assert glenside("run", "out", *taking, cwd=my_unit).returncode == 0
+
+
+def test_help_says_what_is_accepted(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = glenside("optimize", "--help").stdout
     for words in ("MODEL", "Relay", "repeat it", "weights of Relay text", *COST_MODELS):
         assert words in shown
-    assert "PROGRAM" in glenside("run", "--help", env=env).stdout
+    assert "PROGRAM" in glenside("run", "--help").stdout
 
 
 def blocks(language, holding):
@@ -332,13 +411,12 @@ def test_the_readme_tells_every_key_of_a_report_and_the_area_of_every_unit(model
 
 
 def test_the_examples_of_the_readme_work(tmp_path):
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
     (tmp_path / "my_rules.py").write_text(blocks("python", "RULES ="))
-    done = glenside("check-rules", "my_rules:RULES", "--examples", 20, cwd=tmp_path, env=env)
+    done = glenside("check-rules", "my_rules:RULES", "--examples", 20, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
     (tmp_path / "net.relay").write_text(blocks("text", "def @main"))
-    done = glenside("run", "net.relay", "--json", cwd=tmp_path, env=env)
+    done = glenside("run", "net.relay", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (output,) = json.loads(done.stdout)["outputs"].values()
     assert output["shape"] == [1, 4]

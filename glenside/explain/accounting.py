@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from glenside.explain.exact import exact_offloads
 from glenside.explain.left import left_on_host
-from glenside.explain.provenance import call_origins
-from glenside.explain.records import Explanation, Left
-from glenside.explain.regions import Regions
+from glenside.explain.recipe import Recipe
+from glenside.explain.records import Left
 from glenside.extraction import CostModel, Extraction
 from glenside.hw_targets.target import Target
 from glenside.language import Model
@@ -22,7 +21,7 @@ class Account:
 
     exact: dict[str, int] | None
     left: tuple[Left, ...]
-    explain: Callable[[], Explanation] | None
+    explain: Recipe | None
 
 
 UNACCOUNTED = Account(None, (), None)
@@ -38,19 +37,20 @@ def account(
     costs: CostModel,
 ) -> Account:
     """For the program extracted from what ``rules`` made of ``model``."""
-    regions = Regions(
+    recipe = Recipe(
+        model.name,
+        target.name,
         model.outputs,
         model.names,
         explored.term_classes,
         extracted.terms,
         extracted.classes,
+        rules,
+        explored.steps,
+        explored.nodes,
+        (),
     )
     units = getattr(target, "units", ())
-    left = left_on_host(regions, explored, units, costs.name) if units else ()
-    steps, nodes = explored.steps, explored.nodes
-
-    def explain() -> Explanation:
-        origins = call_origins(model.roots, regions, rules, steps, nodes)
-        return Explanation(model.name, target.name, origins, left, regions.all_layers())
-
-    return Account(exact_offloads(model.roots, rules, costs), left, explain)
+    left = left_on_host(recipe.regions(), explored, units, costs.name) if units else ()
+    recipe = replace(recipe, left=left)
+    return Account(exact_offloads(model.roots, rules, costs), left, recipe)

@@ -42,9 +42,41 @@ class Model:
         """All terms once, children first."""
         return topological_order(self.roots)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # All terms in one text, since each by itself would repeat what lies below it.
+        from glenside.language.syntax import to_text
+
+        spelled = to_text(*self.outputs.values(), *self.names)
+        return _unpickled, (
+            self.name,
+            self.inputs,
+            self.params,
+            spelled,
+            list(self.outputs),
+            list(self.names.values()),
+            self.operators,
+        )
+
     def leaves(self) -> Iterator[Term]:
         """The ``tensor`` terms that the outputs use."""
         return (term for term in self.terms() if term.op == "tensor")
+
+
+def _unpickled(
+    name: str,
+    inputs: dict[str, AccessType],
+    params: dict[str, Array],
+    spelled: str,
+    outputs: list[str],
+    names: list[str],
+    operators: dict[str, int],
+) -> Model:
+    from glenside.language.syntax import parse_all
+
+    terms = parse_all(spelled)
+    given = dict(zip(outputs, terms[: len(outputs)], strict=True))
+    named = dict(zip(terms[len(outputs) :], names, strict=True))
+    return Model(name, inputs, params, given, named, operators)
 
 
 def random_inputs(

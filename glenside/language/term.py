@@ -8,6 +8,7 @@ nodes is an ordinary program.
 from __future__ import annotations
 
 import math
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from glenside.language.operators import OPERATORS, Operator
 from glenside.language.shape import MAX_RANK, MAX_SIZE, AccessType, Shape
 
 _interned: weakref.WeakValueDictionary[tuple[Any, ...], Term] = weakref.WeakValueDictionary()
+_interning = threading.RLock()  # The collector may run what builds terms while it is held.
 
 
 class Term:
@@ -88,7 +90,9 @@ class Term:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Through the text form, since pickling child by child would recurse.
+        # Through the text form, since pickling child by child would recurse. Each term that is
+        # pickled by itself carries all below it: what holds many of them spells them together, as
+        # Model does.
         from glenside.language.syntax import parse, to_text
 
         return parse, (to_text(self),)
@@ -143,8 +147,11 @@ def _intern(operator: Operator, values: tuple[Any, ...], children: tuple[Term, .
     write(term, "values", values)
     write(term, "children", children)
     write(term, "type", inferred)
-    _interned[key] = term
-    return term
+    with _interning:  # Another thread may have built the same in the meantime.
+        found = _interned.get(key)
+        if found is None:
+            _interned[key] = found = term
+    return found
 
 
 def topological_order(roots: Iterable[Term]) -> list[Term]:

@@ -68,12 +68,26 @@ def row_biases(draw: Draw) -> Term:
 
 
 @st.composite
-def batched_products(draw: Draw) -> Term:
-    """A ``dot`` of matrices that share up to three axes, some of them vectors."""
+def spread_rows(draw: Draw) -> Term:
+    """A tensor spread over axes of length 1, often a row over rows."""
+    shape = tuple(draw(st.sampled_from(((1, 3), (1, 1), (2, 1), (1,), (1, 2, 3)))))
+    wider = tuple(draw(st.integers(1, 4)) if length == 1 else length for length in shape)
+    x = builders.tensor("x", shape, draw(_DTYPES))
+    return builders.broadcast(builders.access(x, draw(st.sampled_from((len(shape), 1)))), wider)
+
+
+@st.composite
+def batched_products(draw: Draw, tile: tuple[int, int] | None = None) -> Term:
+    """A ``dot`` of matrices that share up to three axes, some of them vectors.
+
+    ``tile``: often with a depth and a number of columns of that size.
+    """
     dtype = draw(_DTYPES)
     shared = tuple(draw(st.lists(st.integers(1, 3), max_size=3)))
     rows, columns = (tuple(draw(st.lists(st.integers(1, 3), max_size=2))) for _ in range(2))
     item = tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=1)))
+    if tile is not None and draw(st.booleans()):
+        item, columns = tile[:1], tile[1:]
     x, y = _leaf("x", shared + rows, item, dtype), _leaf("y", shared + columns, item, dtype)
     accumulate = draw(st.sampled_from((None, None, "float64")))
     return builders.compute("dot", builders.cart_prod(x, y, len(shared)), accumulate)

@@ -94,7 +94,13 @@ def add_to_bias_add() -> Iterator[RewriteOrRule]:
             ).then(union(whole).with_(x.pair(bias.access(0)).compute("add", NO_DTYPE)))
 
 
-@rewrite_rule("row-as-vector", exact=True)
+def _spread_rows() -> Any:
+    from glenside.rewrites.examples import spread_rows
+
+    return spread_rows()
+
+
+@rewrite_rule("row-as-vector", exact=True, programs=_spread_rows)
 def row_as_vector() -> Iterator[RewriteOrRule]:
     """``X -> unsqueeze_0 squeeze_0 X`` for a row that is spread over rows, as a bias may come."""
     x = var("x", Access)

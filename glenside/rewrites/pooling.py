@@ -71,18 +71,18 @@ def reassociate_max(window: int, stride: int) -> Iterator[RewriteOrRule]:
     n, split, rank = vars_("n split rank", i64)
     v, strides, dilation = vars_("v strides dilation", Vec[i64])
     wide = x.windows(ints(window), ints(stride), ints(1))
-    for form in (
-        (eq(x).to(inner.access(split)),),
-        (eq(x).to(inner.flatten()),),
-        (eq(x).to(inner.windows(v, strides, dilation)), n > window),
+    for form, least in (
+        (inner.access(split), window),
+        (inner.flatten(), window),
+        (inner.windows(v, strides, dilation), window + 1),
     ):
         yield rule(
             eq(whole).to(_max(x)),
+            eq(x).to(form),
             eq(x.item.length()).to(i64(1)),
             eq(n).to(x.item[0]),
             eq(rank).to(x.outer.length()),
-            *form,
-            n >= window,
+            n >= least,
             eq((n - window) % stride).to(i64(0)),
         ).then(union(whole).with_(_max(_max(wide).access(rank))))
 

@@ -15,6 +15,7 @@ from egglog import bindings
 
 from glenside.errors import GlensideError
 from glenside.rewrites import loading
+from glenside.rewrites.ordering import in_order, tables_of
 from glenside.rewrites.ruleset import Rule
 from glenside.rewrites.types import type_rules
 from glenside.rewrites.vocabulary import Access
@@ -90,9 +91,10 @@ def _declare(rules: tuple[Rule, ...]) -> Program:
     text = _text(egglog.ruleset(*type_rules(), *analyses.values(), name=TYPES), *rulesets)
     text += loading.declarations(ACCESS, OPERANDS, text)
     commands = bindings.EGraph().parse_program(text)
+    tables = tables_of(commands)
     # egglog prefixes what it names with the module that does so.
     return Program(
-        tuple(commands),
+        tuple(in_order(command, tables) for command in commands),
         {rule: f"{__name__}.{name}" for rule, name in local.items()},
         f"{__name__}.{TYPES}",
     )

@@ -156,25 +156,30 @@ class Verdict:
 
 
 def check_sound(
-    rules: object, programs: SearchStrategy[Term] | None = None, *, examples: int = 100
+    rules: object,
+    programs: SearchStrategy[Term] | None = None,
+    *,
+    examples: int = 100,
+    smallest: bool = True,
 ) -> dict[str, int]:
     """Tries rules on random programs and computes every form they find.
 
     :param rules: a rule, a rule set (ours or egglog's), or several.
     :param programs: what to try them on; by default what each of the rules looks for.
     :param examples: programs for each rule.
+    :param smallest: look for the smallest counterexample, which takes far longer than to find one.
     :return: how often each rule matched.
     :raises Counterexample: the rules equate programs that differ.
     """
     ruleset = as_ruleset(rules)
     fired = dict.fromkeys((rule.name for rule in ruleset), 0)
     if programs is not None:
-        _try(ruleset, programs, examples, fired)
+        _try(ruleset, programs, examples, fired, smallest)
         return fired
     from glenside.rewrites.instances import instances
 
     for rule in ruleset:
-        _try(ruleset, instances(rule), examples, fired)
+        _try(ruleset, instances(rule), examples, fired, smallest)
     return fired
 
 
@@ -216,10 +221,14 @@ def judge(
 
 
 def _try(
-    ruleset: RuleSet, source: SearchStrategy[Term], examples: int, fired: dict[str, int]
+    ruleset: RuleSet,
+    source: SearchStrategy[Term],
+    examples: int,
+    fired: dict[str, int],
+    smallest: bool = True,
 ) -> None:
-    """Adds to ``fired``; raises :class:`Counterexample` with the smallest program."""
-    from hypothesis import HealthCheck, given, settings
+    """Adds to ``fired``; raises :class:`Counterexample` with the smallest program, or the first."""
+    from hypothesis import HealthCheck, Phase, given, settings
     from hypothesis.errors import Unsatisfiable
 
     from glenside.rewrites.instances import environment
@@ -230,6 +239,7 @@ def _try(
         database=None,
         derandomize=True,
         report_multiple_bugs=False,
+        phases=[Phase.explicit, Phase.generate, *[Phase.shrink] * smallest],
         suppress_health_check=list(HealthCheck),
     )
     @given(source)

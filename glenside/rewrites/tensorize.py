@@ -49,7 +49,13 @@ def systolic(rows: int | None = None, columns: int | None = None) -> Iterator[Re
     ).then(*typed(invocation, s.append(s2), ints(), dtype), union(whole).with_(invocation))
 
 
-@rewrite_rule("systolic-tile", exact=False, example=(2, 2), programs=_products)
+def _tiles() -> Any:
+    from glenside.rewrites.examples import batched_products
+
+    return batched_products((2, 2))
+
+
+@rewrite_rule("systolic-tile", exact=False, example=(2, 2), programs=_tiles)
 def systolic_tile(rows: int, columns: int) -> Iterator[RewriteOrRule]:
     """``dot(X ×g Y) -> systolic-array (R C) X Y`` for weights of that very size.
 

@@ -3,24 +3,15 @@
 import pytest
 
 import glenside
-from glenside.hw_targets import offload, target
 from glenside.language import builders as b
-from glenside.language import units
 from glenside.language.model import Model
-from glenside.rewrites.declared import DECLARED
 from tests.explain.helpers import optimised
 from tests.models import small_network
 
 
 @pytest.fixture(autouse=True)
-def forget_declarations():
-    """What a test declares is known in that test only."""
-    registries = [units._UNITS, DECLARED, target._KINDS, offload._OF_UNIT, offload._TARGETS]
-    before = [dict(each) for each in registries]
-    yield
-    for registry, known in zip(registries, before, strict=True):
-        registry.clear()
-        registry.update(known)
+def _nothing_stays_declared(forget_declarations):
+    """Each test here may declare what it likes."""
 
 
 def gemm(**others):
@@ -184,3 +175,46 @@ def test_a_shared_layer_is_told_once() -> None:
     one = dense(2, 3, 4).outputs["fc"]
     both = model(fc=one, more=b.compute("sqrt", one))
     assert list(optimised(both, "my-gemm").left) == ["fc"]
+
+
+def lstm_step(*, peephole=False, hidden=True, joined=True):
+    """A step of an LSTM, written out; a peephole lets the forget gate see the cell state."""
+    x, h, c = b.tensor("x", (2, 3)), b.tensor("h", (2, 4)), b.tensor("c", (2, 4))
+    inputs = b.concat(1, x, h) if joined else x
+    depth = inputs.shape[1]
+
+    def gate(name):
+        w = b.access(b.tensor(f"w_{name}", (4, depth)), 1)
+        bias = b.tensor(f"b_{name}", (4,))
+        return b.elementwise("add", b.compute("dot", b.cart_prod(b.access(inputs, 1), w)), bias)
+
+    i, f, g, o = map(gate, "ifgo")
+    if peephole:
+        f = b.elementwise("add", f, b.elementwise("mul", c, b.tensor("p", (2, 4))))
+    kept = b.elementwise("mul", b.elementwise("sigmoid", f), c)
+    fresh = b.elementwise("mul", b.elementwise("sigmoid", i), b.elementwise("tanh", g))
+    cell = b.elementwise("add", kept, fresh)
+    if not hidden:
+        return model(cell=cell)
+    return model(
+        step=b.elementwise("mul", b.elementwise("sigmoid", o), b.elementwise("tanh", cell))
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "layer", "says"),
+    [
+        ({"peephole": True}, "step", "gate f: each must be a linear layer [x h] Wᵀ + b"),
+        ({"joined": False}, "step", "gates i, f, g, o: each must be a linear layer [x h]"),
+        ({"hidden": False}, "cell", "no hidden state sigmoid(o) tanh(c') follows"),
+    ],
+)
+def test_steps_that_are_no_lstm(options, layer, says) -> None:
+    left = optimised(lstm_step(**options), "flexasr").left
+    assert left[layer].startswith(f"flex-lstm: {says}")
+
+
+def test_a_step_that_is_one_is_not_left() -> None:
+    run = optimised(lstm_step(), "flexasr")
+    assert run.left == {}
+    assert "flex-lstm" in str(run.extracted.terms[0])

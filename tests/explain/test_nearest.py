@@ -9,6 +9,7 @@ from glenside.hw_targets import flexasr, hlscnn, vta
 from glenside.hw_targets.accelerator import Accelerator
 from glenside.language import topological_order
 from glenside.rewrites import RuleSet, saturate
+from tests.effort import tries
 
 UNITS = [
     flexasr.LINEAR,
@@ -26,7 +27,7 @@ def test_what_fits_is_what_the_rule_finds(unit: Accelerator) -> None:
     outcomes = set()
 
     @settings(
-        max_examples=30,
+        max_examples=tries(15),
         database=None,
         derandomize=True,
         deadline=None,

@@ -142,8 +142,11 @@ def test_many_layers_of_one_call_are_counted() -> None:
     assert "... and 556 more → " in str(CallOrigin("lstm", "", names, ()))
 
 
-def test_a_saved_program_explains_itself_without_egglog(tmp_path: Path) -> None:
+def test_a_saved_program_that_was_explained_needs_no_egglog_to_explain_itself(
+    tmp_path: Path,
+) -> None:
     program = glenside.optimize(small_network(), "vta", check=False)
+    told = program.explain()
     program.save(tmp_path / "one")
     script = f"""
 import sys
@@ -157,11 +160,37 @@ assert "egglog" not in sys.modules
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "reshape-out-of-dot" in done.stdout and "scores" not in done.stdout
-    assert glenside.load(tmp_path / "one").explain() == program.explain()
+    assert glenside.load(tmp_path / "one").explain() == told
     (file,) = tmp_path.glob("one/code-*/explain.json")
     file.unlink()
     with pytest.raises(GlensideError, match=r"explain\.json"):
         glenside.load(tmp_path / "one").explain()
+
+
+@pytest.mark.parametrize("target", ["vta", "flexasr+hlscnn", "cpu"])
+def test_saving_does_not_explore_again_and_explaining_later_tells_the_same(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = glenside.optimize(small_network(), target, check=False)
+
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("exploration was repeated")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("glenside.explain.recipe.call_origins", fails)
+        program.save(tmp_path / "one")
+        loaded = glenside.load(tmp_path / "one")
+        loaded.save(tmp_path / "two")
+    assert glenside.load(tmp_path / "two").explain() == program.explain()
+
+
+def test_a_rule_that_is_not_known_any_more_is_named(tmp_path: Path) -> None:
+    program = glenside.optimize(small_network(), "vta", check=False)
+    program.save(tmp_path)
+    (file,) = tmp_path.glob("code-*/explain.json")
+    file.write_text(file.read_text().replace("flatten-unflatten", "my-rule"))
+    with pytest.raises(GlensideError, match="with the rule my-rule, which is not known here"):
+        glenside.load(tmp_path).explain()
 
 
 def test_a_program_without_calls_says_so() -> None:

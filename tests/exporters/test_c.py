@@ -13,6 +13,7 @@ import glenside
 import tests.strategies as random_terms
 from glenside.errors import GlensideError, InputError
 from glenside.exporters.c import CProgram, to_c
+from glenside.exporters.c.naming import distinct, identifier
 from glenside.hw_targets import numerics
 from glenside.language import OPERATORS, AccessType, Model, builders, evaluate, topological_order
 from glenside.language.shape import FLOATS
@@ -195,6 +196,58 @@ def test_an_input_that_nothing_uses_keeps_its_place(tmp_path):
     given = {n: np.array([k, 2 * k], np.float32) for k, n in enumerate(types, 1)}
     (got,) = CProgram(program.to_c(tmp_path)).run(given)
     np.testing.assert_array_equal(got, [-2, -4])
+
+
+NAMES = ("double", "main", "exp", "all", "3 d", "glenside_units", "naïve", "_", "class")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_may_be_anything(name, tmp_path):
+    types = {n: AccessType((2,), (), "float32") for n in ("int", "a b", "a-b", "result")}
+    a, b, c, d = (builders.tensor(n, (2,)) for n in types)
+    outputs = {
+        "return": builders.elementwise("sub", a, b),
+        "int": builders.elementwise("sub", c, d),
+        "int ": builders.elementwise("mul", a, c),
+    }
+    program = glenside.optimize(Model(name, types, {}, outputs), target="cpu", check=False)
+    folder = program.to_c(tmp_path)
+    subprocess.run(["make", "-C", folder, "CFLAGS=-Wextra -Werror -O0"], check=True)
+    w, x, y, z = (np.array([k, 3 * k], np.float32) for k in range(1, 5))
+    built = CProgram(folder).run(dict(zip(types, (w, x, y, z), strict=True)))
+    for got, want in zip(built, (w - x, y - z, w * y), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_units_whose_names_are_alike_are_two_functions(tmp_path, forget_declarations):
+    for name, operands in (("twin-unit", "register sizes"), ("twin_unit", "register result")):
+        x, w = operands.split()
+        glenside.Accelerator(
+            name,
+            operands={x: "((M) (K))", w: "((N) (K))"},
+            computes=f"(compute dot (cart-prod ?{x} ?{w}))",
+            constraints=["K <= 4"] if name == "twin-unit" else ["K > 4"],
+            simulate=lambda sizes, x, w, sign=(-1) ** ("_" in name): sign * (x @ w.T),
+        )
+    products = {}
+    for k in (3, 5):
+        sides = [builders.access(builders.tensor(f"{n}{k}", (2, k)), 1) for n in "xw"]
+        products[f"y{k}"] = builders.compute("dot", builders.cart_prod(*sides))
+    types = {f"{n}{k}": AccessType((2, k), (), "float32") for k in (3, 5) for n in "xw"}
+    model = Model("twins", types, {}, products)
+    program = glenside.optimize(model, target="twin-unit+twin_unit", check=False)
+    assert program.report.offloads == {"twin-unit": 1, "twin_unit": 1}
+    given = {n: RNG.integers(0, 9, t.shape).astype(np.float32) for n, t in types.items()}
+    y3, y5 = CProgram(program.to_c(tmp_path)).run(given)
+    np.testing.assert_array_equal(y3, given["x3"] @ given["w3"].T)
+    np.testing.assert_array_equal(y5, -(given["x5"] @ given["w5"].T))
+
+
+def test_identifiers():
+    said = ("a-b", "a.b", "int", "y1", "expf", "3", "", "_x_", "size_t", "strange", "x", "é")
+    names = ("a_b", "a_b", "int_", "y1_", "expf_", "n3", "f", "x", "size_t_", "strange_", "x", "f")
+    assert tuple(identifier(each, "f") for each in said) == names
+    assert distinct(["a", "a", "a_1", "b"], {"b"}) == ["a", "a_1", "a_1_1", "b_1"]
 
 
 def test_the_same_program_gives_the_same_files(tmp_path):

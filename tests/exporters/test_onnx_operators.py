@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from glenside.language import DTYPES, OPERATORS, Term, builders, evaluate, topological_order
 from glenside.language.builders import access, compute, tensor
 from glenside.language.shape import FLOATS, HALVES, INTEGERS, is_float
+from tests.effort import tries
 from tests.exporters.running import assert_same, export, operator_types, run
 from tests.strategies import INDEX, environment, terms
 
@@ -88,7 +89,7 @@ def test_operator(operator: str, dtype: str) -> None:
     assert_same(roots, environment(roots))
 
 
-@settings(max_examples=300, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(150), suppress_health_check=list(HealthCheck))
 @given(terms())
 def test_random_programs(term: Term) -> None:
     # Rounding grows when a sum cancels or a float16 overflows on the way; both are looked past.

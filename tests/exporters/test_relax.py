@@ -23,6 +23,7 @@ from glenside.frontends.onnx import import_model
 from glenside.frontends.relax import import_relax
 from glenside.language import OPERATORS, Term, builders, evaluate, parse, topological_order
 from glenside.language.shape import FLOATS
+from tests.effort import tries
 from tests.models import small_network
 
 Array = np.ndarray[Any, Any]
@@ -82,7 +83,7 @@ def _is_exact(term: Term) -> bool:
         t.dtype in FLOATS for t in topological_order([term]))  # fmt: skip
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(30))
 @given(
     random_terms.terms(operators=sorted(OPERATORS.keys() - {"host_op"})).filter(_is_exact),
     st.booleans(),

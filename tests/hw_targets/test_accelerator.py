@@ -12,6 +12,7 @@ from glenside.language import builders as b
 from glenside.language import evaluate, find_unit, topological_order, units
 from glenside.rewrites import rule_named
 from glenside.rewrites.soundness import check_fires
+from tests.effort import tries
 from tests.models import onnxruntime_answers, small_network
 
 GEMM = {
@@ -42,7 +43,7 @@ def test_one_declaration_gives_target_unit_and_rule():
     env = integers([product])
     np.testing.assert_array_equal(*evaluate([call, product], env))
     assert find_target("test-gemm").units == ("test-gemm",)
-    check_fires(rule_named("test-gemm"), examples=30)
+    check_fires(rule_named("test-gemm"), examples=tries(15))
     program = glenside.optimize(product, "test-gemm")
     assert program.term is call
     assert program.report.offloads == {"test-gemm": 1}
@@ -86,7 +87,7 @@ def test_the_layout_of_operands_and_result_belongs_to_the_unit():
             "(transpose (1 0) (access 1 ?x))", "(access 1 (transpose (1 0) ?x))"
         ),
     )
-    check_fires(rule_named("test-columns"), examples=30)
+    check_fires(rule_named("test-columns"), examples=tries(15))
     x, w = matrices()
     program = glenside.optimize(b.compute("dot", b.cart_prod(x, w)), "test-columns")
     assert program.report.offloads == {"test-columns": 1}
@@ -110,7 +111,7 @@ LOOKS = "(squeeze 1 (windows (C kh kw) (1 sh sw) (access 1 ?x)))"
 )
 def test_a_product_is_found_whichever_operand_comes_first(declaration):
     unit = Accelerator("test-filters", **declaration)
-    check_fires(unit.rule(), examples=40)
+    check_fires(unit.rule(), examples=tries(20))
     image = np.random.default_rng(3).standard_normal((2, 3, 9, 8)).astype("float32")
     x, w = b.tensor("x", image.shape), b.tensor("w", (5, 3, 2, 3))
     looks = b.squeeze(b.windows(b.access(x, 1), (3, 2, 3), (1, 2, 1)), 1)
@@ -127,7 +128,7 @@ def test_a_batched_product_is_found_whichever_operand_comes_first():
         operands={"s": "((B M) (K))", "v": "((B D) (K))"},
         computes="(compute dot (cart-prod :batch 1 (compute relu ?s) ?v))",
     )
-    check_fires(unit.rule(), examples=40)
+    check_fires(unit.rule(), examples=tries(20))
     s, v = (b.access(b.tensor(n, (2, m, 4)), 2) for n, m in (("s", 3), ("v", 5)))
     s = b.compute("relu", s)
     for factors in ((s, v), (v, s)):
@@ -144,7 +145,7 @@ def test_parameters_are_what_only_the_term_has():
         parameters=("s", "k", "p"),
         constraints=["s <= k", "2 * p <= k"],
     )
-    check_fires(rule_named("test-pool"), examples=60)
+    check_fires(rule_named("test-pool"), examples=tries(30))
     x = b.access(b.tensor("x", (3, 9)), 1)
     for padding in (0, 1):
         pool = b.compute("max", b.windows(b.pad(x, 1, padding, padding, "lowest"), (3,), (2,)))
@@ -157,7 +158,7 @@ def test_constraints_and_dtypes_decide_what_is_offloaded():
     Accelerator(
         "test-narrow", **GEMM, constraints=["K % 4 == 0", "1 <= M <= 8"], dtypes=["float32"]
     )
-    check_fires(rule_named("test-narrow"), examples=60)
+    check_fires(rule_named("test-narrow"), examples=tries(30))
     cases = [((8, 4, 3, "float32"), 1), ((9, 4, 3, "float32"), 0), ((8, 5, 3, "float32"), 0)]
     for size, calls in [*cases, ((8, 4, 3, "float64"), 0)]:
         product = b.compute("dot", b.cart_prod(*matrices(*size)))
@@ -190,7 +191,7 @@ def test_cost_is_an_expression_or_a_function_of_sizes():
 
 
 def test_an_operand_may_be_left_out():
-    check_fires(rule_named("flex-linear"), examples=60)
+    check_fires(rule_named("flex-linear"), examples=tries(30))
     x, w = matrices()
     bias = b.tensor("b", (3,))
     product = b.compute("dot", b.cart_prod(x, w))
@@ -219,7 +220,7 @@ def test_other_ways_to_say_the_term_are_found_too():
         computes="(compute div (pair ?x ?y))",
         also=["(compute mul (pair ?x (compute recip ?y)))"],
     )
-    check_fires(unit.rule(), examples=40)
+    check_fires(unit.rule(), examples=tries(20))
     with pytest.raises(TargetError, match="has another type than the term"):
         dataclasses.replace(unit, also=["(compute less (pair ?x ?y))"])
     with pytest.raises(TargetError, match="has operands or sizes that the term has not"):

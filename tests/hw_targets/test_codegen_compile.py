@@ -13,57 +13,48 @@ import glenside.hw_targets.systolic_array  # noqa: F401  (registers the unit)
 from glenside.errors import InputError
 from glenside.hw_targets.codegen import launch
 from glenside.hw_targets.codegen.compile import compile_terms
-from glenside.language import OPERATORS, Term, evaluate
+from glenside.language import OPERATORS, evaluate
 from glenside.language.builders import (
     access,
     blocked,
-    broadcast,
-    cart_prod,
     compute,
     concat,
-    constant,
     elementwise,
-    host_op,
     outer_only,
     pad,
     reshape,
-    slice_,
     tensor,
     transpose,
     windows,
 )
+from tests.effort import tries
 from tests.hw_targets.codegen_help import check, compare, convolution, leaves, poison, run, weights
+from tests.hw_targets.programs import (
+    a_call_and_a_host_operator,
+    a_value_and_what_is_made_of_it,
+    eight_layers,
+    max_pool,
+    of_any_length,
+    small_net,
+)
 from tests.strategies import environment, terms
 
 
-def max_pool(x: Term, size: int, stride: int, border: int) -> Term:
-    padded = pad(pad(access(x, 2), 2, border, border, "lowest"), 3, border, border, "lowest")
-    return compute("max", windows(padded, (size, size), (stride, stride)))
-
-
-def small_net() -> tuple[Term, dict[str, np.ndarray]]:
-    """Convolutions, an inception-like concat, pools, a dense layer, softmax."""
-    x = tensor("x", (2, 3, 17, 19))
-    y = elementwise("relu", convolution(x, tensor("w0", (32, 3, 3, 3)), (2, 2), (1, 0, 2, 1)))
-    y = max_pool(y, 3, 2, 1)
-    left = elementwise("relu", convolution(y, tensor("w1", (24, 32, 1, 1))))
-    right = elementwise("relu", convolution(y, tensor("w2", (40, 32, 3, 3)), pads=(1, 1, 1, 1)))
-    y = concat(1, left, right, y)
-    pooled = compute("mean", access(y, 2))
-    scores = compute("dot", cart_prod(access(pooled, 1), access(tensor("w3", (10, 96)), 1)))
-    shapes = {"w0": (32, 3, 3, 3), "w1": (24, 32, 1, 1), "w2": (40, 32, 3, 3), "w3": (10, 96)}
-    params = {name: weights(*s, seed=k) for k, (name, s) in enumerate(shapes.items())}
-    return compute("softmax", access(scores, 1)), params
-
-
-def test_a_network():
+@pytest.fixture(scope="module")
+def net():
+    """The small network, compiled and run: (term, parameters, inputs, result, program)."""
     term, params = small_net()
-    check(term, params)
+    (got,), given, program = run(term, params)
+    return term, params, given, got, program
 
 
-def test_parts_of_a_concat_are_written_in_place():
-    term, params = small_net()
-    _, _, program = run(term, params)
+def test_a_network(net):
+    term, params, given, got, _ = net
+    compare(got, evaluate([term], {**given, **params})[0])
+
+
+def test_parts_of_a_concat_are_written_in_place(net):
+    *_, program = net
     # Four products, two pools, softmax; one copy of the part that is also pooled; margins.
     assert len(program.plan.steps) <= 11
 
@@ -87,11 +78,7 @@ def test_densely_connected_layers_share_one_buffer():
 
 
 def test_both_a_value_and_what_is_made_of_it_are_outputs():
-    x = tensor("x", (3, 4, 5))
-    y = elementwise("exp", x)
-    flipped = transpose(y, (2, 0, 1))
-    outputs = [y, flipped, reshape(flipped, (15, 4)), slice_(y, 1, 1, 4, 2), x, constant(3.0, (2,))]
-    check([*outputs, pad(y, 0, 1, 2, 7.0), broadcast(constant(1.0, (1,)), (100_000,))])
+    check(a_value_and_what_is_made_of_it())
 
 
 def test_results_belong_to_the_caller():
@@ -108,9 +95,7 @@ def test_results_belong_to_the_caller():
 
 @pytest.mark.parametrize("shape", [(0,), (3, 0, 4), (0, 0)])
 def test_empty_arrays(shape):
-    x = tensor("x", shape)
-    first = compute("sum", access(x, 1))
-    check([elementwise("relu", x), first, pad(x, 0, 1, 2, 5.0), concat(0, x, x)])
+    check(of_any_length(shape))
 
 
 def test_a_reduction_of_nothing_is_its_identity():
@@ -132,16 +117,12 @@ def test_interior_padding_and_guards():
 
 
 def test_calls_and_host_operators_run_between_kernels():
-    a, b = tensor("a", (7, 5)), tensor("b", (6, 5))
-    product = blocked("systolic-array", (4, 4), access(elementwise("neg", a), 1), access(b, 1))
-    swapped = elementwise("exp", transpose(product, (1, 0)))
-    hosted = host_op("Elu", [swapped], (6, 7), version=17)
-    check(elementwise("add", hosted, swapped), {"b": weights(6, 5)}, tolerance=1e-3)
+    term, params = a_call_and_a_host_operator()
+    check(term, params, tolerance=1e-3)
 
 
-def test_trace_gives_values_by_the_callers_terms():
-    term, params = small_net()
-    program = compile_terms([term], {"x": leaves([term])["x"]}, params)
+def test_trace_gives_values_by_the_callers_terms(net):
+    term, params, _, _, program = net
     values = {"x": weights(2, 3, 17, 19, seed=9)}
     traced = program.trace(values)
     expected = evaluate(list(traced), {**values, **params})
@@ -150,19 +131,14 @@ def test_trace_gives_values_by_the_callers_terms():
         compare(got, wanted)
 
 
-def test_source_and_module():
-    term, params = small_net()
-    _, _, program = run(term, params)
+def test_source_and_module(net):
+    *_, program = net
     assert "define" in program.source
     assert len(program.module.functions) > 3
 
 
 def test_memory_is_shared_between_values():
-    y = tensor("x", (1, 32, 40, 40))
-    for layer in range(8):
-        y = elementwise("relu", convolution(y, tensor(f"w{layer}", (32, 32, 1, 1))))
-    params = {f"w{layer}": weights(32, 32, 1, 1, seed=layer) for layer in range(8)}
-    _, _, program = run(y, params)
+    _, _, program = run(*eight_layers())
     assert program.plan.arena <= 3 * 32 * 40 * 40 * 4
 
 
@@ -234,7 +210,7 @@ def test_a_long_chain_of_reshapes():
     check(y)
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(40), suppress_health_check=list(HealthCheck))
 @given(terms(operators=[name for name in OPERATORS if name != "host_op"], most=7))
 def test_random_programs(term):
     values = environment([term])

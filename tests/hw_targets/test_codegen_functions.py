@@ -16,50 +16,14 @@ from glenside.language.builders import (
     gather,
     pair,
     tensor,
-    transpose,
     where,
 )
 from glenside.language.shape import DTYPES, FLOATS, is_float
 from tests.hw_targets.codegen_help import TOLERANCE, compare, leaves
 from tests.hw_targets.device_help import compiled
+from tests.hw_targets.programs import renamed, terms_of, values_for
 
 FUNCTION_NAMES = list(FUNCTIONS)
-
-
-def _terms(name: str, dtype: str) -> list[Term]:
-    kind, rank = FUNCTIONS[name].kind, FUNCTIONS[name].item_rank
-    if kind == "fold":
-        return [elementwise(name, tensor("a", (5, 37), dtype), tensor("b", (5, 37), dtype))]
-    if kind == "map":
-        return [elementwise(name, tensor("a", (5, 37), dtype))]
-    a = tensor("a", (4, 3, 23), dtype)
-    if rank == 1:
-        return [compute(name, access(a, 2)), compute(name, access(transpose(a, (2, 1, 0)), 2))]
-    return [
-        compute(name, access(a, 1)),
-        compute(name, access(transpose(a, (2, 0, 1)), 1)),
-        compute(name, access(a, 0)),
-    ]
-
-
-def _values(name: str, dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    if dtype == "bool":
-        return rng.integers(0, 2, shape).astype(bool)
-    if dtype not in FLOATS:
-        limits = np.iinfo(dtype)
-        values = rng.integers(-9 if limits.min else 0, 10, shape).astype(dtype)
-        values.flat[1:3] = limits.min, limits.max
-        return values
-    values = rng.standard_normal(shape) * 2
-    if name in ("asin", "acos", "atanh"):
-        values = np.clip(values / 4, -1, 1)
-    if name in ("log", "sqrt", "pow", "acosh"):
-        values = np.abs(values) + (name == "acosh")
-    values = values.astype(dtype)
-    if name not in ("dot", "sum", "mean", "prod", "softmax"):
-        values.flat[3:6] = np.nan, np.inf, -np.inf
-    return values
 
 
 @pytest.mark.parametrize("name", FUNCTION_NAMES)
@@ -68,30 +32,16 @@ def test_function(name):
     outputs: list[Term] = []
     inputs: dict[str, np.ndarray] = {}
     for number, dtype in enumerate(FUNCTIONS[name].domain):
-        for term in _terms(name, dtype):
-            outputs.append(_renamed(term, dtype))
+        for term in terms_of(name, dtype):
+            outputs.append(renamed(term, dtype))
         for leaf, t in leaves(outputs).items():
-            inputs.setdefault(leaf, _values(name, t.dtype, t.shape, number + (leaf[0] == "b")))
+            inputs.setdefault(leaf, values_for(name, t.dtype, t.shape, number + (leaf[0] == "b")))
     with np.errstate(all="ignore"):
         expected = evaluate(outputs, inputs)
     program = compile_terms(outputs, leaves(outputs), {}, threads=2)
     for got, wanted, term in zip(program.run(inputs), expected, outputs, strict=True):
         source = term.children[0].dtype
         compare(got, wanted, TOLERANCE.get(source) if is_float(wanted.dtype) else None)
-
-
-def _renamed(term: Term, dtype: str) -> Term:
-    """The term with its tensors named after their dtype."""
-    from glenside.language import map_terms
-
-    def rename(old: Term, children: tuple[Term, ...]) -> Term:
-        from glenside.language import rebuild
-
-        if old.op == "tensor":
-            return tensor(f"{old['name']}-{dtype}", old.shape, old.dtype)
-        return rebuild(old, children)
-
-    return map_terms([term], rename)[term]
 
 
 @pytest.mark.parametrize("source", DTYPES)

@@ -28,6 +28,7 @@ from glenside.rewrites.blocking import BLOCKING, split_into
 from glenside.rewrites.layout import LAYOUT
 from glenside.rewrites.ruleset import RuleSet
 from glenside.rewrites.tensorize import systolic
+from tests.effort import tries
 from tests.strategies import environment, shapes
 
 ARRAY = "systolic-array"
@@ -58,7 +59,7 @@ def same(a: Any, b: Any) -> None:
 
 
 @pytest.mark.parametrize("unrolled", [False, True])
-@settings(max_examples=60)
+@settings(max_examples=tries(30))
 @given(
     dtype=st.sampled_from(NUMBERS),
     accumulate=st.sampled_from(("float64", "int64", None)),

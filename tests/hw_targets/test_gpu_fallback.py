@@ -31,7 +31,7 @@ from glenside.language.builders import (
 from glenside.language.shape import is_float
 from tests.hw_targets.codegen_help import TOLERANCE, compare, leaves
 from tests.hw_targets.gpu_help import POCL, run_on_opencl
-from tests.hw_targets.test_codegen_functions import _renamed, _terms, _values
+from tests.hw_targets.programs import renamed, terms_of, values_for
 
 GROUPS = [list(FUNCTIONS)[k::3] for k in range(3)]
 DTYPES = ("bool", "uint8", "int32", "int64", "float32", "float64")
@@ -46,12 +46,12 @@ def test_functions(names: list[str]) -> None:
         for number, dtype in enumerate(FUNCTIONS[name].domain):
             if dtype not in DTYPES:
                 continue
-            for term in _terms(name, dtype):
-                renamed = _renamed(term, f"{name}-{dtype}")
-                outputs.append(renamed)
-                for leaf, t in leaves([renamed]).items():
+            for term in terms_of(name, dtype):
+                named = renamed(term, f"{name}-{dtype}")
+                outputs.append(named)
+                for leaf, t in leaves([named]).items():
                     seed = number + (leaf[0] == "b")
-                    inputs.setdefault(leaf, _values(name, t.dtype, t.shape, seed))
+                    inputs.setdefault(leaf, values_for(name, t.dtype, t.shape, seed))
     with np.errstate(all="ignore"):
         expected = evaluate(outputs, inputs)
     for got, wanted, term in zip(run_on_opencl(outputs, inputs), expected, outputs, strict=True):

@@ -7,23 +7,18 @@ convolutions, batches of matrix products, attention, layer norms and pools are o
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import Any
+import functools
 
 import numpy as np
 import pytest
 
 from glenside.extraction import extract
-from glenside.frontends.relay import import_relay, seeded_arrays
+from glenside.frontends.relay import seeded_arrays
 from glenside.hw_targets import find_target
-from glenside.language import evaluate, topological_order
+from glenside.language import Model, Term, evaluate, topological_order
 from glenside.report import count_units
-from glenside.rewrites import StopReason, saturate
-
-DATA = Path(
-    os.environ.get("GLENSIDE_RELAY_DATA", Path(__file__).parents[3] / "shared" / "data" / "relay")
-)
+from glenside.rewrites import StopReason
+from tests.hw_targets.networks import DATA, NODES, explored, network
 
 # By file: (published, ours) on FlexASR, HLSCNN and VTA. The published LSTM is a single call.
 COUNTS = {
@@ -40,29 +35,29 @@ COUNTS = {
 TARGETS = ("flexasr", "hlscnn", "vta")
 
 
-def offloaded(name: str, target: str) -> tuple[Any, Any, Any]:
-    """The imported model, the program for the target and how its exploration ended."""
-    file = DATA / f"{name}.relay"
-    if not file.exists():
-        pytest.skip(f"{file} is not there (GLENSIDE_RELAY_DATA names the folder)")
-    model, chosen = import_relay(file), find_target(target)
-    explored = saturate(model.roots, chosen.rules())
-    found = extract(explored.egraph, chosen.cost_model(), original=model.roots)
-    return model, found.terms, explored.stop_reason
+@functools.lru_cache(maxsize=4)
+def offloaded(name: str, target: str) -> tuple[Model, list[Term]]:
+    """The imported model and the program for the target."""
+    model, found = network(f"{name}.relay"), explored(f"{name}.relay", target)
+    costs = find_target(target).cost_model()
+    return model, extract(found.egraph, costs, original=model.roots).terms
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", COUNTS)
 def test_at_least_the_published_number_of_calls(name: str, target: str) -> None:
-    _, terms, stopped = offloaded(name, target)
+    model, terms = offloaded(name, target)
+    result = explored(f"{name}.relay", target)
     published, ours = COUNTS[name][TARGETS.index(target)]
-    assert stopped is StopReason.SATURATED
+    assert result.stop_reason is StopReason.SATURATED
+    most = NODES.get(f"{name}.relay")
+    assert most is None or result.nodes <= most < 2.25 * len(model.terms())
     assert sum(use.calls for use in count_units(topological_order(terms))) == ours >= published
 
 
 @pytest.mark.parametrize("target", [*TARGETS, "flexasr+hlscnn", "tensor-core+hlscnn"])
 def test_the_offloaded_program_computes_the_same(target: str) -> None:
-    model, terms, _ = offloaded("resnet20", target)
+    model, terms = offloaded("resnet20", target)
     arrays = {**model.params, **seeded_arrays(DATA / "resnet20.relay")}
     arrays = {t["name"]: arrays[t["name"]] for t in model.leaves()}
     for right, got in zip(evaluate(model.roots, arrays), evaluate(terms, arrays), strict=True):
@@ -70,7 +65,7 @@ def test_the_offloaded_program_computes_the_same(target: str) -> None:
 
 
 def test_attention_takes_every_batch_of_products_of_the_transformer() -> None:
-    _, terms, _ = offloaded("transformer", "flexasr")
+    _, terms = offloaded("transformer", "flexasr")
     order = topological_order(terms)
     calls = {use.unit: use.calls for use in count_units(order)}
     assert calls == {"flex-linear": 66, "flex-attention": 18, "flex-layer-norm": 32}
@@ -79,7 +74,7 @@ def test_attention_takes_every_batch_of_products_of_the_transformer() -> None:
 
 def test_the_language_model_is_one_lstm_and_its_linear_layer() -> None:
     """All 35 steps; the maximum is that of the softmax behind them, halved."""
-    model, terms, _ = offloaded("lstm_wlm", "flexasr")
+    model, terms = offloaded("lstm_wlm", "flexasr")
     order = topological_order(terms)
     calls = {use.unit: use.calls for use in count_units(order)}
     assert calls == {"flex-linear": 1, "flex-lstm": 1, "flex-maxpool": 1}
@@ -93,6 +88,6 @@ def test_the_language_model_is_one_lstm_and_its_linear_layer() -> None:
 
 
 def test_two_targets_share_a_network() -> None:
-    _, terms, _ = offloaded("resnet20", "flexasr+hlscnn")
+    _, terms = offloaded("resnet20", "flexasr+hlscnn")
     calls = {use.unit: use.calls for use in count_units(topological_order(terms))}
     assert calls == {"flex-linear": 1, "hlscnn-conv2d": 21}

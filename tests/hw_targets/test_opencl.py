@@ -25,57 +25,52 @@ from glenside.hw_targets.codegen.gpu.devices import device_profile
 from glenside.language import OPERATORS, evaluate
 from glenside.language.builders import (
     access,
-    blocked,
-    broadcast,
     cart_prod,
     compute,
-    concat,
-    constant,
     elementwise,
-    host_op,
-    pad,
-    reshape,
-    slice_,
     tensor,
-    transpose,
 )
+from tests.effort import tries
 from tests.hw_targets.codegen_help import convolution, leaves, weights
 from tests.hw_targets.device_help import check, compare, compiled, run
-from tests.hw_targets.test_codegen_compile import small_net
+from tests.hw_targets.programs import (
+    a_call_and_a_host_operator,
+    a_value_and_what_is_made_of_it,
+    eight_layers,
+    of_any_length,
+    small_net,
+)
 from tests.models import LIGHT, onnxruntime_answers, small_network, two_outputs
 from tests.strategies import environment, terms
 from tests.test_light_models import with_random_weights
 
 
-@pytest.mark.parametrize("staged", [False, True])
-def test_a_network(staged):
+@pytest.fixture(scope="module")
+def net():
+    """The small network, not staged: (term, parameters, program)."""
     term, params = small_net()
-    program = check(term, params, staged=staged)
-    assert ("__local" in program.source) == staged
-    assert program.source.count("__kernel ") == len(program.plan.kernels) > 5
+    return term, params, check(term, params)
+
+
+def test_a_network(net):
+    term, params, plain = net
+    for program in (plain, check(term, params, staged=True)):
+        assert ("__local" in program.source) == (program is not plain)
+        assert program.source.count("__kernel ") == len(program.plan.kernels) > 5
 
 
 def test_both_a_value_and_what_is_made_of_it_are_outputs():
-    x = tensor("x", (3, 4, 5))
-    y = elementwise("exp", x)
-    flipped = transpose(y, (2, 0, 1))
-    outputs = [y, flipped, reshape(flipped, (15, 4)), slice_(y, 1, 1, 4, 2), x, constant(3.0, (2,))]
-    check([*outputs, pad(y, 0, 1, 2, 7.0), broadcast(constant(1.0, (1,)), (100_000,))])
+    check(a_value_and_what_is_made_of_it())
 
 
 @pytest.mark.parametrize("shape", [(0,), (3, 0, 4), (757,)])
 def test_empty_arrays_and_odd_lengths(shape):
-    x = tensor("x", shape)
-    first = compute("sum", access(x, 1 if len(shape) > 1 else 0))
-    check([elementwise("relu", x), first, pad(x, 0, 1, 2, 5.0), concat(0, x, x)])
+    check(of_any_length(shape))
 
 
 def test_host_operators_split_the_program():
-    a, b = tensor("a", (7, 5)), tensor("b", (6, 5))
-    product = blocked("systolic-array", (4, 4), access(elementwise("neg", a), 1), access(b, 1))
-    swapped = elementwise("exp", transpose(product, (1, 0)))
-    hosted = host_op("Elu", [swapped], (6, 7), version=17)
-    program = check(elementwise("add", hosted, swapped), {"b": weights(6, 5)}, tolerance=1e-3)
+    term, params = a_call_and_a_host_operator()
+    program = check(term, params, tolerance=1e-3)
     kinds = [isinstance(step, launch.PythonCall) for step in program.plan.steps]
     assert sum(kinds) == 2 and not kinds[0] and not kinds[-1]
 
@@ -92,10 +87,7 @@ def test_equal_kernels_stand_in_the_source_once():
 
 
 def test_memory_is_shared_between_values():
-    y = tensor("x", (1, 32, 40, 40))
-    for layer in range(8):
-        y = elementwise("relu", convolution(y, tensor(f"w{layer}", (32, 32, 1, 1))))
-    params = {f"w{layer}": weights(32, 32, 1, 1, seed=layer) for layer in range(8)}
+    y, params = eight_layers()
     program = compiled([y], params, guarded=False)
     assert program.plan.arena <= 3 * 32 * 40 * 40 * 4
     given = {"x": weights(1, 32, 40, 40, seed=9)}
@@ -113,9 +105,8 @@ def test_results_belong_to_the_caller():
     np.testing.assert_array_equal(first[1], -values)
 
 
-def test_trace_gives_values_by_the_callers_terms():
-    term, params = small_net()
-    program = compiled([term], params)
+def test_trace_gives_values_by_the_callers_terms(net):
+    term, params, program = net
     values = {"x": weights(2, 3, 17, 19, seed=9)}
     traced = program.trace(values)
     expected = evaluate(list(traced), {**values, **params})
@@ -124,7 +115,7 @@ def test_trace_gives_values_by_the_callers_terms():
         compare(got, wanted)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(16), deadline=None, suppress_health_check=list(HealthCheck))
 @given(terms(operators=[name for name in OPERATORS if name != "host_op"], most=7))
 def test_random_programs(term):
     values = environment([term])
@@ -371,12 +362,13 @@ def test_gen_fp16_pragma():
         compiled([matmul("float16")])
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int64", "uint64", "float32"])
-def test_gen_ambiguous_minmax(dtype):
-    a, b = tensor("a", (16,), dtype), tensor("b", (16,), dtype)
-    check(
-        [elementwise("maximum", a, b), elementwise("minimum", a, b), compute("max", access(a, 0))]
-    )
+def test_gen_ambiguous_minmax():
+    outputs = []
+    for dtype in ("int8", "uint8", "int16", "int64", "uint64", "float32"):
+        a, b = tensor(f"a {dtype}", (16,), dtype), tensor(f"b {dtype}", (16,), dtype)
+        outputs += [elementwise("maximum", a, b), elementwise("minimum", a, b)]
+        outputs.append(compute("max", access(a, 0)))
+    check(outputs)
 
 
 def test_gen_float_index():

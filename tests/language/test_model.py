@@ -1,5 +1,7 @@
 """What a front end returns, and inputs to try it on."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -33,3 +35,30 @@ def test_random_inputs_are_reproducible_and_of_the_type_asked_for(dtype):
     if dtype.startswith(("int", "uint")):
         assert first["a"].min() >= 0
         assert first["a"].max() <= 9
+
+
+def named_chain(length: int) -> Model:
+    """A chain in which every value has a name."""
+    terms = [x]
+    for _ in range(length):
+        terms.append(builders.elementwise("relu", builders.outer_only(terms[-1])))
+    names = {term: f"value {number}" for number, term in enumerate(terms)}
+    return Model("chain", {"x": x.type}, {}, {"y": terms[-1], "x": x}, names, {"Relu": length})
+
+
+def test_a_pickled_model_is_the_same():
+    for model in (MODEL, named_chain(4), Model("none", {}, {}, {})):
+        again = pickle.loads(pickle.dumps(model))
+        assert again.params.keys() == model.params.keys()
+        for name, array in model.params.items():
+            np.testing.assert_array_equal(again.params[name], array)
+        assert (again.name, again.inputs, again.operators) == (
+            (model.name, model.inputs, model.operators)
+        )
+        assert list(again.outputs.items()) == list(model.outputs.items())
+        assert list(again.names.items()) == list(model.names.items())
+
+
+def test_a_model_of_twice_the_length_pickles_to_twice_the_bytes():
+    short, long = (len(pickle.dumps(named_chain(length))) for length in (200, 400))
+    assert long < 2.2 * short

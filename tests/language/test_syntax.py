@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from glenside.errors import GlensideError, ShapeError, TextError
@@ -18,6 +18,7 @@ from glenside.language import (
 )
 from glenside.language.builders import access, cart_prod, compute, constant, pair, tensor
 from glenside.language.operators import Kind
+from tests.effort import tries
 from tests.strategies import STEPS, terms
 
 x = tensor("x", (2, 3))
@@ -110,6 +111,7 @@ def test_random_terms_read_back(term):
 
 
 @pytest.mark.parametrize("operator", STEPS)
+@settings(max_examples=tries(40))
 @given(data=st.data())
 def test_random_terms_over_one_operator_read_back(operator, data):
     term = data.draw(terms([operator], most=3))

@@ -1,10 +1,13 @@
 """Terms: hash-consed, immutable, of any depth."""
 
 import copy
+import dataclasses
 import gc
 import math
 import pickle
+import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from hypothesis import strategies as st
 
 from glenside.errors import ShapeError
 from glenside.language import (
+    OPERATORS,
     Term,
     builders,
     evaluate,
@@ -24,6 +28,7 @@ from glenside.language import (
     topological_order,
     trace,
 )
+from glenside.language import term as language_term
 from tests.strategies import terms
 
 x = builders.tensor("x", (2, 3))
@@ -132,6 +137,20 @@ def test_copies_are_the_term_itself():
 @given(terms())
 def test_pickling_gives_the_same_term_back(term):
     assert pickle.loads(pickle.dumps(term)) is term
+
+
+def test_threads_that_build_the_same_at_once_get_one_object():
+    access, both = OPERATORS["access"], threading.Barrier(2)
+
+    def infer(*given):
+        both.wait(timeout=60)  # Both have looked it up by now, and neither has found it.
+        return access.infer(*given)
+
+    slow = dataclasses.replace(access, infer=infer)
+    leaf = builders.tensor("raced", (2, 3))
+    with ThreadPoolExecutor(2) as pool:
+        one, two = pool.map(lambda _: language_term._intern(slow, (1,), (leaf,)), range(2))
+    assert one is two is builders.access(leaf, 1)
 
 
 def test_pickling_outlives_the_term():

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from glenside.language import Term, builders
@@ -17,8 +16,6 @@ from tests.strategies import environment, shapes
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
-FEW = settings(max_examples=settings().max_examples * 2 // 5)
-"""Saturating takes longer than what Hypothesis is made for."""
 
 _DTYPES = ("int32", "int8", "uint8", "float64")
 """Integers wrap, floats are small halves: sums are exact in any order."""

@@ -16,15 +16,16 @@ from glenside.rewrites.examples import scaled_attention
 from glenside.rewrites.layout import LAYOUT
 from glenside.rewrites.matrices import MATRICES
 from glenside.rewrites.soundness import check_fires, check_program
+from tests.effort import tries
 from tests.strategies import environment
 
 
 @pytest.mark.parametrize("rule", [*ATTENTION], ids=lambda rule: rule.name)
 def test_every_rule_is_sound_and_fires_on_what_it_looks_for(rule: Rule) -> None:
-    check_fires(rule, examples=30)
+    check_fires(rule, examples=tries(15))
 
 
-@settings(max_examples=30)
+@settings(max_examples=tries(15))
 @given(scaled_attention())
 def test_together(term: Term) -> None:
     result = check_program([term], [LAYOUT, MATRICES, ATTENTION], environment([term]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import glenside.hw_targets.systolic_array  # noqa: F401  (registers the unit)
@@ -16,11 +16,11 @@ from glenside.rewrites.blocking import AT_ONCE, BLOCKING, split_into
 from glenside.rewrites.layout import LAYOUT
 from glenside.rewrites.soundness import check_program
 from glenside.rewrites.tensorize import systolic
+from tests.effort import FEW
 from tests.rewrites.instances import Draw, check, dtypes, leaf, tensors
 from tests.strategies import environment, lengths, shapes
 
 AXES = st.integers(0, 5)
-FEW = settings(max_examples=40)
 
 
 def fires(term: Term, name: str) -> FrozenEGraph:

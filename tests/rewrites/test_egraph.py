@@ -4,12 +4,13 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glenside.errors import UnsoundRewrite
 from glenside.language import Term, builders, topological_order
 from glenside.rewrites import EGraph, FrozenEGraph
+from tests.effort import tries
 from tests.strategies import terms
 
 
@@ -27,6 +28,7 @@ def read_back(egraph: FrozenEGraph) -> list[Term]:
     return [built[root] for root in egraph.roots]
 
 
+@settings(max_examples=tries(40))
 @given(st.lists(terms(), min_size=1, max_size=3))
 def test_terms_read_back_as_they_were(roots: list[Term]) -> None:
     egraph = load(*roots)
@@ -34,6 +36,7 @@ def test_terms_read_back_as_they_were(roots: list[Term]) -> None:
     assert egraph.node_count == len(topological_order(roots))
 
 
+@settings(max_examples=tries(50))
 @given(terms())
 def test_the_analyses_find_the_types_that_python_finds(term: Term) -> None:
     known = [t for t in topological_order([term]) if t.op == "call"]

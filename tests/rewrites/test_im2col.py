@@ -12,17 +12,8 @@ from glenside.rewrites.im2col import IM2COL
 from glenside.rewrites.layout import LAYOUT
 from glenside.rewrites.soundness import check_program
 from glenside.rewrites.tensorize import systolic_rules
-from tests.rewrites.instances import (
-    FEW,
-    Draw,
-    check,
-    dots,
-    leaf,
-    products,
-    reshaped,
-    same_size,
-    tensors,
-)
+from tests.effort import FEW
+from tests.rewrites.instances import Draw, check, dots, leaf, products, reshaped, same_size, tensors
 from tests.strategies import environment, shapes
 
 RULES = [IM2COL, LAYOUT, systolic_rules(4, 4)]

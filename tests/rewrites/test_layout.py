@@ -8,7 +8,8 @@ from glenside.language import Term, builders, make
 from glenside.rewrites import StopReason, contains
 from glenside.rewrites.layout import LAYOUT, MOVES
 from glenside.rewrites.soundness import check_program
-from tests.rewrites.instances import FEW, Draw, check, leaf, reshaped, tensors
+from tests.effort import FEW
+from tests.rewrites.instances import Draw, check, leaf, reshaped, tensors
 from tests.strategies import environment, terms
 
 

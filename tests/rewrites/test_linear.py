@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import glenside.hw_targets  # noqa: F401  (registers the units)
@@ -23,10 +23,10 @@ from glenside.rewrites.im2col import IM2COL
 from glenside.rewrites.layout import LAYOUT
 from glenside.rewrites.linear import LINEAR, bias_of_rows, zero_bias
 from glenside.rewrites.soundness import check_fires, check_program
+from tests.effort import FEW, tries
 from tests.rewrites.instances import check, dots, dtypes, leaf, products
 from tests.strategies import environment, shapes
 
-FEW = settings(max_examples=40)
 SIZES = st.integers(1, 4)
 
 
@@ -98,7 +98,7 @@ def test_a_reshape_that_breaks_the_rows_stays() -> None:
 
 
 def test_bias_of_rows() -> None:
-    check_fires(bias_of_rows(), examples=50)
+    check_fires(bias_of_rows(), examples=tries(25))
 
 
 @pytest.mark.parametrize("shape", [(5,), (5, 1, 1), (1, 5, 1, 1)])
@@ -176,7 +176,7 @@ def test_layers_behind_other_axes_are_found() -> None:
     ids=lambda rule: rule.name,
 )
 def test_convolutions_are_given_to_units(rule: object) -> None:
-    check_fires(rule, examples=60)
+    check_fires(rule, examples=tries(30))
 
 
 @FEW

@@ -16,11 +16,11 @@ from glenside.rewrites import EGraph, StopReason, contains, matches, rule_named
 from glenside.rewrites.padding import PADDING, slice_out_of_dot_zero
 from glenside.rewrites.soundness import check_program
 from glenside.rewrites.tensorize import systolic_blocked
+from tests.effort import FEW, tries
 from tests.rewrites.instances import Draw, check, dots, dtypes, leaf, products
 from tests.strategies import STEPS, environment, leaves, shapes
 
 AXES = st.integers(0, 5)
-FEW = settings(max_examples=40)
 
 
 def fires(term: Term, name: str, pattern: str) -> None:
@@ -289,7 +289,7 @@ def known_zeros_of(term: Term) -> list[tuple[Term, int, int, int]]:
     return facts
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(programs_with_zeros())
 def test_what_is_known_to_be_zero_is_zero(term: Term) -> None:
     facts = known_zeros_of(term)
@@ -356,7 +356,7 @@ def test_facts_about_one_form_hold_for_all() -> None:
 # --- together ------------------------------------------------------------------------------------
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=tries(10), deadline=None)
 @given(*[st.integers(1, 6)] * 3)
 def test_products_of_any_size_fit_an_array(m: int, k: int, n: int) -> None:
     a, b = leaf((m,), (k,), "int32", "a"), leaf((n,), (k,), "int32", "b")

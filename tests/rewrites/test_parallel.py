@@ -11,9 +11,10 @@ from glenside.language import Term, builders
 from glenside.rewrites import StopReason, contains, rule_named
 from glenside.rewrites.examples import long_products, windows_of_accesses
 from glenside.rewrites.parallel import PARALLEL
+from tests.effort import tries
 from tests.rewrites.instances import check
 
-FEW = settings(max_examples=25)
+FEW = settings(max_examples=tries(14))
 
 
 @pytest.mark.parametrize(("axis", "count"), [(0, 2), (1, 2), (1, 3)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import glenside.hw_targets  # noqa: F401  (registers the units)
@@ -17,10 +17,9 @@ from glenside.rewrites.im2col import IM2COL
 from glenside.rewrites.layout import LAYOUT, MOVES
 from glenside.rewrites.pooling import MEANS, POOLING
 from glenside.rewrites.soundness import check_fires, check_program
+from tests.effort import FEW, tries
 from tests.rewrites.instances import check, dtypes, leaf, reshaped, tensors
 from tests.strategies import environment, shapes
-
-FEW = settings(max_examples=40)
 
 
 @pytest.mark.parametrize("function", ["max", "sum"])
@@ -147,7 +146,7 @@ def test_other_means_stay(term: Term) -> None:
 
 @pytest.mark.parametrize("rule", [*POOLING, *MEANS], ids=lambda rule: rule.name)
 def test_every_rule_is_sound_and_fires_on_what_it_looks_for(rule: Rule) -> None:
-    check_fires(rule, examples=30)
+    check_fires(rule, examples=tries(30))
 
 
 @FEW

@@ -29,8 +29,9 @@ from glenside.rewrites.quantised import (
 )
 from glenside.rewrites.soundness import check_fires, check_program
 from glenside.rewrites.vocabulary import Access
+from tests.effort import tries
 
-FEW = settings(max_examples=25)
+FEW = settings(max_examples=tries(14))
 BOTH = {"signed": [SIGNED_PRODUCTS], "bytes": [BYTE_PRODUCTS]}
 
 
@@ -64,7 +65,7 @@ def quantised(name: str, shape, dtype: str, zero=None) -> Term:
 
 @pytest.mark.parametrize("rules", [products_of_signed, products_of_bytes, scale_out_of_dot])
 def test_each_rule_is_sound_and_fires(rules) -> None:
-    check_fires(rules(), examples=30)
+    check_fires(rules(), examples=tries(15))
 
 
 @pytest.mark.parametrize("kind", [*BOTH, "together"])

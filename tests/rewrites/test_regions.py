@@ -27,6 +27,7 @@ from glenside.rewrites.regions import cut
 from glenside.rewrites.ruleset import Rule
 from glenside.rewrites.tensorize import systolic, systolic_rules
 from glenside.rewrites.vocabulary import Access
+from tests.effort import tries
 from tests.models import LIGHT
 from tests.rewrites.instances import Draw, leaf
 from tests.strategies import STEPS
@@ -120,7 +121,7 @@ def programs(draw: Draw) -> list[Term]:
 def test_random_programs(always: None) -> None:
     cut_up = 0
 
-    @settings(max_examples=25)
+    @settings(max_examples=tries(12))
     @given(programs())
     def same(roots: list[Term]) -> None:
         nonlocal cut_up

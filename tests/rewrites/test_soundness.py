@@ -24,6 +24,7 @@ from glenside.rewrites.layout import LAYOUT, MOVES
 from glenside.rewrites.soundness import NeverFired, check_fires, check_sound, judge
 from glenside.rewrites.tensorize import systolic, systolic_blocked, systolic_padded
 from glenside.rewrites.vocabulary import Access, ints
+from tests.effort import tries
 
 UNITS = RuleSet("units", (systolic(), systolic_blocked(2, 1), systolic_padded(2, 3)))
 ALL = [rule for rules in (IM2COL, LAYOUT, MOVES, UNITS) for rule in rules]
@@ -31,7 +32,7 @@ ALL = [rule for rules in (IM2COL, LAYOUT, MOVES, UNITS) for rule in rules]
 
 @pytest.mark.parametrize("rule_", ALL, ids=lambda rule: rule.name)
 def test_every_rule_is_sound_and_fires_on_what_it_looks_for(rule_: Rule) -> None:
-    check_fires(rule_, examples=60)
+    check_fires(rule_, examples=tries(24))
 
 
 def test_rules_in_the_short_form_of_egglog_are_tried_as_well() -> None:
@@ -39,9 +40,9 @@ def test_rules_in_the_short_form_of_egglog_are_tried_as_well() -> None:
     m, n = vars_("m n", i64)
     right = Rule("right", (rewrite(x.access(m).access(n)).to(x.access(n)),), exact=True)
     wrong = Rule("wrong", (birewrite(x.access(m).access(n)).to(x.access(n).access(m)),), exact=True)
-    check_fires(right, examples=30)
+    check_fires(right, examples=tries(15))
     with pytest.raises(UnsoundRewrite):
-        check_sound(wrong, examples=30)
+        check_sound(wrong, examples=tries(15))
 
 
 # --- mutants -------------------------------------------------------------------------------------
@@ -104,8 +105,8 @@ def idle() -> Iterator[RewriteOrRule]:
 
 
 def test_rules_that_never_fire_are_found_out() -> None:
-    with pytest.raises(NeverFired, match="never fired in 20 programs each: mutant-idle"):
-        check_fires(idle(), examples=20)
+    with pytest.raises(NeverFired, match="never fired in 12 programs each: mutant-idle"):
+        check_fires(idle(), examples=12)
 
 
 def test_a_rule_that_no_program_can_meet_has_never_fired() -> None:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from glenside.language import Term, builders
 from glenside.rewrites import matches
-from tests.rewrites.instances import FEW, check, dots, leaf, products
+from tests.effort import FEW
+from tests.rewrites.instances import check, dots, leaf, products
 from tests.strategies import shapes
 
 matrix_products = products(item=shapes(1, 1), rest=1)

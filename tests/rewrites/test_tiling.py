@@ -21,10 +21,11 @@ from glenside.rewrites.layout import LAYOUT
 from glenside.rewrites.padding import PADDING, pad_then_slice
 from glenside.rewrites.soundness import check_fires, check_program
 from glenside.rewrites.tensorize import systolic
+from tests.effort import tries
 from tests.rewrites.instances import Draw, check, dots, leaf, products
 from tests.strategies import environment
 
-FEW = settings(max_examples=15)
+FEW = settings(max_examples=tries(9))
 
 
 @st.composite
@@ -66,7 +67,7 @@ def calls(term: Term) -> list[Term]:
     ],
 )
 def test_what_a_rule_finds_computes_the_same(name: str) -> None:
-    check_fires(rule_named(name), matrix_products(), examples=25)
+    check_fires(rule_named(name), matrix_products(), examples=tries(25))
 
 
 def sizes(term: Term) -> tuple[int, int, int, int]:
@@ -155,7 +156,7 @@ def test_a_negative_stream_is_refused() -> None:
 # --- together ------------------------------------------------------------------------------------
 
 
-@settings(max_examples=12)
+@settings(max_examples=tries(12))
 @given(
     term=matrix_products(),
     rows=st.integers(2, 3),

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from glenside.exporters.c.kernels import c_type
+from glenside.exporters.c.naming import distinct, identifier
 from glenside.hw_targets.offload import Operation, accelerator_of
 from glenside.language.shape import AccessType, Shape
 from glenside.language.units import find_unit
@@ -45,8 +46,12 @@ class Invocation:
 
 @dataclass
 class UnitFunctions:
-    """The driver functions that a program calls, by name, with all their invocations."""
+    """The driver functions that a program calls, by name, with all their invocations.
 
+    ``taken`` are names that functions must not have.
+    """
+
+    taken: tuple[str, ...] = ()
     functions: dict[str, UnitFunction] = field(default_factory=dict)
     invocations: dict[str, list[Invocation]] = field(default_factory=dict)
 
@@ -63,8 +68,7 @@ class UnitFunctions:
             else declared.sizes(parameters, operands)
         )
         dtypes = tuple(each.dtype for each in operands)
-        kinds = dtypes if len(set(dtypes)) > 1 else dtypes[:1]
-        name = "_".join(_identifier(each) for each in (unit, *kinds))
+        name = self._name(unit, dtypes)
         function = UnitFunction(name, unit, dict(sizes), dtypes, result.dtype)
         self.functions.setdefault(name, function)
         noted = Invocation(tuple(parameters), tuple(operands), result, tuple(sizes.values()))
@@ -72,6 +76,14 @@ class UnitFunctions:
         if noted not in known:
             known.append(noted)
         return function
+
+    def _name(self, unit: str, dtypes: tuple[str, ...]) -> str:
+        for name, known in self.functions.items():
+            if (known.unit, known.operands) == (unit, dtypes):
+                return name
+        kinds = dtypes if len(set(dtypes)) > 1 else dtypes[:1]
+        name = identifier("_".join([unit, *kinds]), "unit")
+        return distinct([name], {*self.taken, *self.functions})[0]
 
     def header(self) -> str:
         """C declarations of all functions, each with what the unit's declaration says."""
@@ -104,15 +116,19 @@ def signature(function: UnitFunction) -> str:
 
 def size_names(function: UnitFunction) -> list[str]:
     """What the sizes are called in C."""
-    return [_identifier(name) for name in function.sizes]
+    return _argument_names(function)[: len(function.sizes)]
 
 
 def operand_names(function: UnitFunction) -> list[str]:
-    """What the declaration calls the operands."""
+    """What the operands are called in C: as the declaration does where that is possible."""
+    return _argument_names(function)[len(function.sizes) :]
+
+
+def _argument_names(function: UnitFunction) -> list[str]:
     declared = accelerator_of(function.unit)
-    if declared is None:
-        return [f"operand{i}" for i in range(len(function.operands))]
-    return [_identifier(name) for name in declared.operands]
+    plain = [f"operand{i}" for i in range(len(function.operands))]
+    names = [*function.sizes, *(plain if declared is None else declared.operands)]
+    return distinct([identifier(name, "argument") for name in names], (function.name,))
 
 
 def _plain_sizes(parameters: Shape, operands: Sequence[AccessType]) -> dict[str, int]:
@@ -121,10 +137,6 @@ def _plain_sizes(parameters: Shape, operands: Sequence[AccessType]) -> dict[str,
     for i, operand in enumerate(operands):
         sizes |= {f"operand{i}_axis{j}": length for j, length in enumerate(operand.shape)}
     return sizes
-
-
-def _identifier(name: str) -> str:
-    return "".join(c if c.isalnum() or c == "_" else "_" for c in name)
 
 
 def _comment(function: UnitFunction, declared: Operation | None, example: Invocation) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from glenside.errors import TargetError
 from glenside.exporters.c.driver import UnitFunction, UnitFunctions
 from glenside.exporters.c.kernels import CKernel, Scratch, c_kernels, c_type
+from glenside.exporters.c.naming import distinct, identifier
 from glenside.hw_targets.codegen.compile import Lowered
 from glenside.hw_targets.codegen.launch import KernelCall, Place, PythonCall, Slot
 from glenside.language.operators import CALLS
@@ -70,12 +70,6 @@ class CFunction:
     parameter_bytes: int = 0
 
 
-def c_name(text: str) -> str:
-    """An identifier from a name of ours."""
-    name = re.sub(r"\W+", "_", text).strip("_") or "program"
-    return name if not name[0].isdigit() else f"_{name}"
-
-
 def c_function(
     name: str,
     lowered: Lowered,
@@ -110,9 +104,9 @@ class _Writer:
         # All inputs in the caller's order; the plan has those that are used.
         given = self.plan.input_types
         self.input_types = {name: dtype for name, (_, _, dtype) in given.items()}
-        arguments = _distinct([f"in_{c_name(name)}" for name in given])
+        arguments = distinct([identifier(f"in_{name}") for name in given])
         self.input_names = dict(zip(given, arguments, strict=True))
-        self.output_names = _distinct([f"out_{c_name(name)}" for name in outputs])
+        self.output_names = distinct([identifier(f"out_{name}") for name in outputs])
         self.addresses = [self._address(k, slot) for k, slot in enumerate(self.plan.slots)]
 
     def write(self, linkage: str) -> CFunction:
@@ -313,17 +307,3 @@ def _is_scratch(argument: int | Scratch) -> bool:
 def _bytes(argument: int | Scratch) -> int:
     assert isinstance(argument, Scratch)
     return argument.size * np.dtype(argument.dtype).itemsize
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """The names, with numbers behind those that occur again."""
-    used: set[str] = set()
-    result = []
-    for name in names:
-        candidate, count = name, 0
-        while candidate in used:
-            count += 1
-            candidate = f"{name}_{count}"
-        used.add(candidate)
-        result.append(candidate)
-    return result

@@ -12,8 +12,9 @@ import numpy as np
 
 from glenside.errors import GlensideError
 from glenside.exporters.c.driver import HEADER, SIMULATORS, UnitFunctions, size_names
-from glenside.exporters.c.functions import COPY, PREAMBLE, CFunction, c_function, c_name
+from glenside.exporters.c.functions import COPY, PREAMBLE, CFunction, c_function
 from glenside.exporters.c.kernels import c_type
+from glenside.exporters.c.naming import identifier
 from glenside.exporters.c.simulators import simulators
 from glenside.hw_targets.codegen.compile import lower_terms
 from glenside.language.shape import AccessType
@@ -68,9 +69,10 @@ def to_c(
     """
     from glenside.hw_targets.codegen import schedule
 
-    folder, identifier, units = Path(directory), c_name(name), UnitFunctions()
+    folder, called = Path(directory), identifier(name)
+    units = UnitFunctions((called,))
     lowered = lower_terms(list(outputs.values()), inputs, params, schedule.PORTABLE)
-    function = c_function(identifier, lowered, list(outputs), units)
+    function = c_function(called, lowered, list(outputs), units)
     header = f'#include "{HEADER}"\n' if units.functions else ""
     driver = {HEADER: units.header(), SIMULATORS: simulators(units)} if units.functions else {}
     # Loaders know a library by its name: different ones may be in one process.
@@ -78,20 +80,19 @@ def to_c(
     library = f"glenside_simulators_{found}" if driver else ""
     files = {
         **driver,
-        f"{identifier}.h": _header(identifier, function),
-        f"{identifier}.c": "\n".join(
-            [f'#include "{identifier}.h"', header, PREAMBLE, COPY, function.source]
+        f"{called}.h": _header(called, function),
+        f"{called}.c": "\n".join(
+            [f'#include "{called}.h"', header, PREAMBLE, COPY, function.source]
         ),
-        "main.c": _main(identifier, function, inputs, outputs),
-        "Makefile": _makefile(identifier, library),
-        MANIFEST: json.dumps(_manifest(identifier, library, inputs, outputs, units), indent=2)
-        + "\n",
+        "main.c": _main(called, function, inputs, outputs),
+        "Makefile": _makefile(called, library),
+        MANIFEST: json.dumps(_manifest(called, library, inputs, outputs, units), indent=2) + "\n",
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file, text in files.items():
             (folder / file).write_text(text, encoding="utf-8")
-        with open(folder / f"{identifier}.bin", "wb") as block:
+        with open(folder / f"{called}.bin", "wb") as block:
             for at, array in sorted(function.parameters.values(), key=lambda each: each[0]):
                 block.write(b"\0" * (at - block.tell()))
                 block.write(memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)))
@@ -150,7 +151,7 @@ def _main(
     types = [*inputs.values(), *(term.type for term in outputs.values())]
     kinds = [c_type(each.dtype) for each in types]
     sizes = [each.nbytes for each in types]
-    files = [*(f"IN_{c_name(n)}" for n in inputs), *(f"OUT_{c_name(n)}" for n in outputs)]
+    files = [*(identifier(f"IN_{n}") for n in inputs), *(identifier(f"OUT_{n}") for n in outputs)]
     arguments = ", ".join(f"({kind} *)values[{i}]" for i, kind in enumerate(kinds))
     upper = name.upper()
     return f"""\

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from glenside.errors import ShapeError
-from glenside.frontends.kinds import Ints
-from glenside.frontends.lowering.axes import relayout, through_layout
-from glenside.frontends.lowering.dtypes import accumulator
+from glenside.frontends.lowering.axes import relayout
 from glenside.frontends.lowering.phrases import dot, reshape, transpose
-from glenside.frontends.lowering.window import Window, window
+from glenside.frontends.lowering.window import Window
 from glenside.language import Term, builders
 from glenside.language.builders import access
 
@@ -45,39 +42,6 @@ def windows_of(x: Term, channels: int, looks: Window) -> Term:
 def filters_of(w: Term, kernel_layout: str, form: str) -> Term:
     """Filters with their axes in any order as (O, C/G, k...), for data laid out as ``form``."""
     return relayout(w, kernel_layout, "OI" + form[2:])
-
-
-def convolve(
-    x: Term,
-    w: Term,
-    form: str,
-    *,
-    strides: Ints,
-    padding: Ints,
-    dilation: Ints,
-    groups: int,
-    data_layout: str,
-    kernel_layout: str,
-    out_layout: str,
-    out_dtype: str | None,
-) -> Term:
-    """A convolution as TVM's languages describe it; ``form`` is one of ``axes.IMAGES``.
-
-    Every filter meets every window; ``groups`` up to the number of channels (depthwise).
-    """
-    w = filters_of(w, kernel_layout, form)
-
-    def work(x: Term) -> Term:
-        filters, depth, *kernel = w.shape
-        if groups < 1 or filters % groups or x.shape[1] != depth * groups:
-            raise ShapeError(
-                f"data of shape {x.shape} and weights of shape {w.shape} do not fit with "
-                f"{groups} groups"
-            )
-        looks = window(x.shape[2:], tuple(kernel), strides, padding, dilation, False)
-        return correlate(x, w, looks, groups, accumulator(out_dtype))
-
-    return through_layout(x, form, data_layout, out_layout, work)
 
 
 def gradient_filters(w: Term, groups: int) -> Term:

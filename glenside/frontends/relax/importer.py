@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from glenside.errors import ModelError
+from glenside.frontends.counting import count_operators
 from glenside.frontends.parameters import seeded
 from glenside.frontends.relax.constants import Constants
 from glenside.frontends.relax.signature import Value
@@ -58,7 +58,7 @@ def import_relax(
     inputs = {n: t for n, t in parameters.tensors.items() if n not in constants.arrays}
     used = {leaf["name"] for leaf in topological_order(outputs.values()) if leaf.op == "tensor"}
     weights = {n: array for n, array in constants.arrays.items() if n in used}
-    counts = _count(walk.calls, inputs)
+    counts = count_operators(walk.calls, inputs)
     return Model(name, inputs, weights, outputs, walk.names, counts)
 
 
@@ -208,27 +208,3 @@ def _flat(value: Value) -> Iterator[Term]:
             pending.extend(reversed(top))
         else:
             raise ModelError(f"the function gives {top!r}, which is no tensor")
-
-
-def _count(calls: Sequence[tuple[str, Value]], inputs: Mapping[str, AccessType]) -> dict[str, int]:
-    """How often each operator computes something from an input."""
-    terms = [list(_flat_terms(result)) for _, result in calls]
-    depends: set[Term] = set()
-    for term in topological_order(t for each in terms for t in each):
-        if term.op == "tensor":
-            if term["name"] in inputs:
-                depends.add(term)
-        elif any(child in depends for child in term.children):
-            depends.add(term)
-    names = (name for (name, _), each in zip(calls, terms, strict=True) if depends & set(each))
-    return dict(Counter(names))
-
-
-def _flat_terms(value: Value) -> Iterator[Term]:
-    pending = [value]
-    while pending:
-        top = pending.pop()
-        if isinstance(top, Term):
-            yield top
-        elif isinstance(top, tuple):
-            pending.extend(top)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import ModelError, ShapeError
+from glenside.frontends.counting import count_operators
 from glenside.frontends.parameters import is_input, seeded
 from glenside.frontends.relay.parser import parse_module
 from glenside.frontends.relay.syntax_tree import Function, Module, Position
@@ -66,7 +67,8 @@ def import_relay(
     leaves = topological_order(outputs.values())
     used = {leaf["name"] for leaf in leaves if leaf.op == "tensor"}
     kept = {name: array for name, array in (weights | walk.constants).items() if name in used}
-    return Model(source.model, inputs, kept, outputs, walk.names)
+    counts = count_operators(walk.calls, inputs)
+    return Model(source.model, inputs, kept, outputs, walk.names, counts)
 
 
 def seeded_arrays(

@@ -64,6 +64,8 @@ class Walk:
         """Arrays of the metadata section that were used, by the name of their tensor."""
         self.names: dict[Term, str] = {}
         """What the text calls a term; the first name stays."""
+        self.calls: list[tuple[str, Value]] = []
+        """Each operator that was lowered, and what it gave."""
         self._unsupported: list[Unsupported] = []
         self._problem: ModelError | None = None
         self._bound: dict[str, Value | None] = {}
@@ -211,9 +213,11 @@ class Walk:
             return None
         signature.check(operands)
         try:
-            return signature.lower(*operands, **values)
+            result = signature.lower(*operands, **values)
         except ShapeError as problem:
             raise ModelError(f"{call.operator}: {problem}") from None
+        self.calls.append((call.operator, result))
+        return result
 
 
 def _nest(type_: Type, terms: Iterable[Term]) -> Value:

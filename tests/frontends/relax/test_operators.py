@@ -614,7 +614,9 @@ def test_every_operator_reads_all_of_its_attributes() -> None:
         # StatisticalAttrs and its like are not stated by the operators that have them.
         if key:
             stated = {field.name for field in type_info(str(key)).fields}
-            assert stated == set(signature.attributes), name
+            # Relay's convolutions, which are the same, state these two as well.
+            relay = {"channels", "kernel_size"} if name.startswith("nn.conv") else set()
+            assert stated == set(signature.attributes) - relay, name
 
 
 def test_every_operator_is_tested() -> None:

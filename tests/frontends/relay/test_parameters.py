@@ -22,6 +22,15 @@ def test_inputs_are_the_first_parameter_data_and_tuples():
     assert list(model.outputs) == ["out0", "out1", "out2", "out3"]
 
 
+def test_operators_that_compute_something_from_an_input_are_counted():
+    assert import_relay(TEXT).operators == {"add": 3, "nn.dense": 1, "multiply": 1}
+    weights = import_relay(
+        "def @main(%x: Tensor[(2), float32], %w: Tensor[(4), float32]) "
+        "{ add(%x, split(tanh(%w), indices_or_sections=2).0) }"
+    )
+    assert weights.operators == {"add": 1}
+
+
 def test_names_are_those_of_the_text():
     model = import_relay(TEXT)
     assert "%0" in model.names.values()

@@ -7,45 +7,14 @@ from collections.abc import Callable
 from glenside.errors import ShapeError
 from glenside.frontends.kinds import Ints
 from glenside.frontends.lowering.axes import IMAGES, relayout
-from glenside.frontends.lowering.convolution import convolve, correlate, gradient_filters
+from glenside.frontends.lowering.convolution import correlate, gradient_filters
 from glenside.frontends.lowering.dtypes import accumulator
+from glenside.frontends.lowering.tvm_convolution import CONVOLUTIONS
 from glenside.frontends.lowering.window import window
 from glenside.frontends.relax.constants import Constants
 from glenside.frontends.relax.operators.common import pick
 from glenside.frontends.relax.signature import operator
 from glenside.language import Term, builders
-
-
-def _convolution(form: str) -> Callable[..., Term]:
-    def convolution(
-        x: Term,
-        w: Term,
-        *,
-        strides: Ints,
-        padding: Ints,
-        dilation: Ints,
-        groups: int,
-        data_layout: str,
-        kernel_layout: str,
-        out_layout: str,
-        out_dtype: str | None,
-    ) -> Term:
-        """Every filter with every window."""
-        return convolve(
-            x,
-            w,
-            form,
-            strides=strides,
-            padding=padding,
-            dilation=dilation,
-            groups=groups,
-            data_layout=data_layout,
-            kernel_layout=kernel_layout,
-            out_layout=out_layout,
-            out_dtype=out_dtype,
-        )
-
-    return convolution
 
 
 def _transposed(form: str) -> Callable[..., Term]:
@@ -100,6 +69,7 @@ def _widen(x: Term, axis: int, before: int, after: int, interior: int) -> Term:
     return x if (low, high) == (0, x.shape[axis]) else builders.slice_(x, axis, low, high)
 
 
+for _name, _lower in CONVOLUTIONS.items():
+    operator(_name)(_lower)
 for _suffix, _form in IMAGES.items():
-    operator(f"nn.conv{_suffix}")(_convolution(_form))
     operator(f"nn.conv{_suffix}_transpose")(_transposed(_form))

@@ -1,0 +1,61 @@
+"""Modules of the user's own, by name or file: what they declare is known once they are imported."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from glenside.errors import InputError
+
+
+def import_module(name: str) -> ModuleType:
+    """The module ``name``, which may lie in the current directory, or that of a file ``NAME.py``.
+
+    :raises InputError: there is none, or it raises an error; one line that says which.
+    """
+    # As `python -m` does: what lies in the current directory can be named.
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        if name.endswith(".py"):
+            return _of_file(Path(name))
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise InputError(f"{name!r} is neither a module such as my_units nor a .py file")
+        return importlib.import_module(name)
+    except InputError:
+        raise
+    except ModuleNotFoundError as problem:
+        if problem.name is not None and f"{name}.".startswith(f"{problem.name}."):
+            raise InputError(f"no module {name} is found: {problem}") from problem
+        raise _failed(name, problem) from problem
+    except Exception as problem:  # The user's module may raise anything.
+        raise _failed(name, problem) from problem
+
+
+def _failed(name: str, problem: Exception) -> InputError:
+    return InputError(f"{name} cannot be imported: {type(problem).__name__}: {problem}")
+
+
+def _of_file(path: Path) -> ModuleType:
+    path = path.resolve()
+    known = sys.modules.get(path.stem)
+    if known is not None:
+        if Path(getattr(known, "__file__", None) or ".").resolve() == path:
+            return known
+        raise InputError(f"{path} cannot be imported: another module is called {path.stem}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise InputError(f"{path} cannot be imported: no such file")
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # For what lies beside it.
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # Before it runs, as an import does.
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[path.stem]
+        raise
+    return module
