@@ -84,6 +84,58 @@ def test_what_is_beyond_is_refused():
         in_precision(model(), "int4")
 
 
+def test_what_masks_scores_is_kept_beyond_the_precision():
+    """(1 - mask) * -1e9 is no product with infinity, which would be NaN where the mask is 1."""
+    scores, mask, v = b.tensor("scores", (3, 4)), b.tensor("mask", (1, 4)), b.tensor("v", (5, 4))
+    away = b.elementwise("mul", b.elementwise("sub", b.constant(1.0), mask), b.constant(-1e9))
+    added = b.compute("softmax", b.access(b.elementwise("add", scores, away), 1))
+    result = b.compute("dot", b.cart_prod(added, b.access(v, 1)))
+    inputs = {name: t.type for name, t in {"scores": scores, "mask": mask, "v": v}.items()}
+    before = Model("masked", inputs, {}, {"y": result})
+    after = in_precision(before, "float16")
+    (product,) = [t for t in after.terms() if t.op == "compute" and t["function"] == "dot"]
+    assert product.children[0].dtype == "float16"
+    rng = np.random.default_rng(0)
+    values = {name: rng.standard_normal(t.shape).astype("float32") for name, t in inputs.items()}
+    for masked in ([1, 1, 0, 1], [1, 1, 1, 1], [0, 0, 0, 0]):
+        values["mask"] = np.array([masked], "float32")
+        with np.errstate(all="raise", under="ignore"):
+            (right,), (got,) = (evaluate(m.roots, values) for m in (before, after))
+        np.testing.assert_allclose(got, right, rtol=2e-3, atol=2e-3)
+    program = glenside.optimize(before, "cpu", precision="float16")
+    values["mask"] = np.array([[1, 1, 0, 1]], "float32")
+    (right,) = evaluate(before.roots, values)
+    np.testing.assert_allclose(program(**values), right, rtol=2e-3, atol=2e-3)
+
+
+def test_bounds_that_nothing_reaches_become_infinities():
+    x = b.tensor("x", (6,))
+    least, most = b.constant(-3.4e38), b.constant(3.4e38)
+    clipped = b.elementwise("minimum", b.elementwise("maximum", x, least), most)
+    raised = b.elementwise("maximum", x, b.constant(1e6))
+    before = Model("clips", {"x": AccessType((6,), (), "float32")}, {}, {"y": clipped, "z": raised})
+    after = in_precision(before, "float16")
+    found = {(t["value"], t.dtype) for t in after.terms() if t.op == "constant"}
+    assert found == {(-np.inf, "float16"), (np.inf, "float16"), (1e6, "float32")}
+    values = {"x": np.array([-60000, -1, 0, 1, 2, 60000], "float32")}
+    with np.errstate(all="raise"):
+        for got, right in zip(*(evaluate(m.roots, values) for m in (after, before)), strict=True):
+            np.testing.assert_array_equal(got, right)
+
+
+def test_a_border_beyond_the_precision_is_kept():
+    x = b.tensor("x", (3,))
+    before = Model(
+        "border",
+        {"x": AccessType((3,), (), "float32")},
+        {},
+        {"y": b.elementwise("mul", b.pad(x, 0, 1, 0, -1e9), b.constant(0.5))},
+    )
+    values = {"x": np.array([1, 2, 3], "float32")}
+    (got,) = evaluate(in_precision(before, "float16").roots, values)
+    np.testing.assert_array_equal(got, np.float32([-5e8, 0.5, 1, 1.5]))
+
+
 def test_a_long_chain():
     x = b.tensor("x", (4,))
     for _ in range(5000):

@@ -12,6 +12,8 @@ from glenside.hw_targets.codegen.compile import compile_terms
 from glenside.language import AccessType, Model, evaluate
 from glenside.language import builders as b
 from tests.exporters.running import run as run_onnx
+from tests.hw_targets.codegen_help import compare, leaves
+from tests.hw_targets.device_help import check
 
 BITS = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16)
 
@@ -143,3 +145,36 @@ def test_a_chain_of_roundings_compiles_in_the_size_it_has():
     (got,) = compile_terms([z], {"x": x.type}, {}, threads=1).run(values)
     (want,) = evaluate([z], values)
     np.testing.assert_array_equal(got.view(np.uint16), want.view(np.uint16))
+
+
+def test_roundings_under_guards_compile_in_the_size_they_have():
+    """Under a border's guard, and where extremes are compared, nothing can be kept in a cell."""
+    x = b.tensor("x", (1, 2, 5, 6), "bfloat16")
+    w = b.tensor("w", (3, 2, 3, 3), "bfloat16")
+    z = x
+    for _ in range(6):
+        z = b.elementwise("add", b.elementwise("mul", z, x), x)
+
+    def padded(y):
+        return b.compute("relu", b.access(b.pad(b.pad(y, 2, 1, 1, 0.0), 3, 1, 1, 0.0), 4))
+
+    windows = b.windows(b.access(padded(z), 1), (2, 3, 3), (1, 1, 1))
+    terms = [
+        padded(z),
+        padded(b.cast(z, "float32")),
+        padded(padded(b.compute("exp", b.access(z, 4)))),
+        b.compute("dot", b.cart_prod(b.access(w, 1), windows)),
+        b.compute("softmax", b.access(padded(z), 3)),
+        b.compute("argmax", b.access(z, 3)),
+    ]
+    rng = np.random.default_rng(0)
+    values = {
+        name: (rng.random(of.shape) - 0.5).astype(np.float32).astype("bfloat16")
+        for name, of in {"x": x, "w": w}.items()
+    }
+    for term in terms:
+        program = check(term, inputs={name: values[name] for name in leaves([term])})
+        assert len(program.source) < 12000
+    got = compile_terms(terms, leaves(terms), {}, threads=1).run(values)
+    for each, wanted in zip(got, evaluate(terms, values), strict=True):
+        compare(each, wanted)

@@ -212,10 +212,13 @@ class _Partitioner:
         """Finds the kernels each term is read in, and decides what is materialised."""
         self.roots = {term: set() for term in self.order}
         repeated: set[Term] = set()
+        bare: set[Term] = set()
         self.observed = set(self.outputs)
         for term in reversed(self.order):
-            if decide and self._must_keep(term, repeated):
+            rounds = term.op in ("compute", "cast") and term.dtype == "bfloat16"
+            if decide and (self._must_keep(term, repeated) or (rounds and term in bare)):
                 self.kept.add(term)
+            without_cells = _without_cells(term) or (term in bare and term not in self.kept)
             if term in self.kept:
                 roots, again = {term}, False
                 if term.op == "compute" and FUNCTIONS[term["function"]].kind == "vector":
@@ -230,6 +233,8 @@ class _Partitioner:
                 self.roots[child] |= roots
                 if again or (term.op == "pad" and child.dtype not in FLOATS):
                     repeated.add(child)
+                if without_cells:
+                    bare.add(child)
                 if seen or term.op in STEPS:
                     self.observed.add(child)
 
@@ -879,6 +884,15 @@ def _repeats(term: Term) -> bool:
     if term.op == "broadcast":
         return term.type.size > term.children[0].type.size
     return term.op in ("cart_prod", "gather")
+
+
+def _without_cells(term: Term) -> bool:
+    """Whether a kernel reads the operands where no value can be kept in a cell: under a guard, or
+    in a comparison. A rounding to bfloat16 names its operand five times, so that a chain of them
+    would be written out without end there; each is stored instead."""
+    if term.op == "compute":
+        return term["function"] in ("argmax", "argmin")
+    return term.op == "pad"
 
 
 def _product_view(term: Term, left: View | None, right: View | None) -> View | None:

@@ -216,7 +216,7 @@ class LinearMapNest(ElementNest):
     def width(self) -> int:
         """Neighbouring results that a thread stores at once."""
         tail = self.tail
-        if not self.lowering.only_floats(tail) or tail.dtype != "float32":
+        if not self.lowering.vectorisable(tail) or tail.dtype != "float32":
             return 1
         if self.inner != "float32" or self.strides is None or not self.row_axes:
             return 1

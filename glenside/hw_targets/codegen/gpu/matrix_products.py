@@ -451,7 +451,7 @@ class MatrixNest(ElementNest):
         steps, vector = self.product.out_steps, self._vectors[1]
         if steps is None or self.by_space is None or vector == 1:
             return 1
-        if not self.lowering.only_floats(self.tail) or self.tail.dtype != "float32":
+        if not self.lowering.vectorisable(self.tail) or self.tail.dtype != "float32":
             return 1
         # The columns have to follow each other in the result as well.
         reach = 1

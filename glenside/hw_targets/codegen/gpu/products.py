@@ -1124,7 +1124,7 @@ class ProductNest(ElementNest):
         steps = self.product.out_steps
         if steps is None or self.by_space is None:
             return None
-        if not self.lowering.only_floats(self.tail) or self.tail.dtype != "float32":
+        if not self.lowering.vectorisable(self.tail) or self.tail.dtype != "float32":
             return None
         for axis in self.results:
             vector = self.mapping.vector[axis]
