@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from glenside.errors import TargetError
 from glenside.hw_targets.codegen.gpu.devices import device_profile
 from glenside.hw_targets.codegen.gpu.emit import emit
+from glenside.hw_targets.codegen.gpu.product.boxes import Box
 from glenside.hw_targets.codegen.gpu.products import ProductNest
 from glenside.hw_targets.codegen.gpu.space import ProductSpace
 from glenside.hw_targets.codegen.gpu.tiling import Tiling
@@ -172,13 +173,13 @@ def test_neighbours_are_brought_together_where_they_lie_evenly():
     given = {"threads": {0: 2, 1: 4, 2: 4}, "registers": {0: 4, 2: 2}, "vector": {0: 4, 2: 2}}
     term = convolution(x, w)
     for more, width in (({"chunk": {3: 5}}, 4), ({"chunk": {3: 5}, "buffers": 2}, 4)):
-        space, (builder, step) = space_and_step(term, {"w": weights(13, 10, 1, 1)})
-        nest = ProductNest(builder, step, POCL, space, mapping(space, **given, **more))
-        assert nest._streamed_width == width
+        space, _ = space_and_step(term, {"w": weights(13, 10, 1, 1)})
+        box = Box(Tiling(space, mapping(space, **given, **more)))
+        assert box.width(POCL) == width
         check(term, lambda space, limits, more=more: mapping(space, **given, **more))
     odd, _ = space_and_step(convolution(tensor("x", (1, 10, 9, 15)), w))
-    nest = ProductNest(builder, step, POCL, odd, mapping(odd, **given, chunk={3: 5}))
-    assert nest._streamed_width == 1
+    box = Box(Tiling(odd, mapping(odd, **given, chunk={3: 5})))
+    assert box.width(POCL) == 1
 
 
 def test_nothing_is_read_between_stores():
