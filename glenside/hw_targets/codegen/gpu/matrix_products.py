@@ -405,16 +405,24 @@ class MatrixNest(ElementNest):
                 first = first + column % vector
 
                 def compute(
-                    lane: Any, first: Any = first, number: int = row * left + column
+                    lane: Any,
+                    below: Any = below,
+                    first: Any = first,
+                    number: int = row * left + column,
                 ) -> Any:
                     self.give(get(self.sums, number + lane))
-                    index = self._index(below, first + lane)  # noqa: B023
+                    index = self._index(below, first + lane)
                     if not late:
                         return self.store_inside(index)
                     return self.compute_inside(index, lambda v: put(self.sums, number + lane, v))
 
-                def store(lane: Any, first: Any = first, number: int = row * left + column) -> Any:
-                    index = self._index(below, first + lane)  # noqa: B023
+                def store(
+                    lane: Any,
+                    below: Any = below,
+                    first: Any = first,
+                    number: int = row * left + column,
+                ) -> Any:
+                    index = self._index(below, first + lane)
                     return self.store_inside(index, get(self.sums, number + lane))
 
                 guard = None
