@@ -43,7 +43,7 @@ from glenside.hw_targets.codegen.matrix_mapping import (
 from glenside.hw_targets.codegen.tensor_mapping import TensorMapping, tensor_mappings
 
 if TYPE_CHECKING:
-    from glenside.hw_targets.codegen.gpu.interface import DeviceLimits
+    from glenside.hw_targets.codegen.gpu.interface import Choose, DeviceLimits
     from glenside.hw_targets.codegen.gpu.space import ProductSpace
 
 GROUPS = (
@@ -146,6 +146,15 @@ def best_mapping(space: ProductSpace, limits: DeviceLimits) -> AnyMapping:
     :raises InfeasibleMapping: there is none.
     """
     return best_mappings(space, limits, 1)[0]
+
+
+def chosen_mapping(space: ProductSpace, limits: DeviceLimits, choose: Choose | None) -> AnyMapping:
+    """What ``choose`` names, else the mapping predicted to be fastest.
+
+    :raises InfeasibleMapping: it names none, and there is none.
+    """
+    named = choose(space, limits) if choose is not None else None
+    return best_mapping(space, limits) if named is None else named
 
 
 def best_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> Sequence[AnyMapping]:

@@ -152,7 +152,7 @@ def _steps(
 ) -> _Steps:
     from glenside.hw_targets.codegen.gpu.fallback import element_kernel
     from glenside.hw_targets.codegen.gpu.interface import make_builder, make_kernels
-    from glenside.hw_targets.codegen.mapping import InfeasibleMapping, best_mapping
+    from glenside.hw_targets.codegen.mapping import chosen_mapping
     from glenside.hw_targets.codegen.partition import Kernel, PythonStep
 
     builder = make_builder(cut)
@@ -162,13 +162,8 @@ def _steps(
         for term in cut.inputs.values()
     ]
 
-    def noted(space: ProductSpace, limits: DeviceLimits) -> AnyMapping | None:
-        mapping = choose(space, limits) if choose is not None else None
-        if mapping is None:
-            try:
-                mapping = best_mapping(space, limits)
-            except InfeasibleMapping:
-                return None
+    def noted(space: ProductSpace, limits: DeviceLimits) -> AnyMapping:
+        mapping = chosen_mapping(space, limits, choose)
         first = len(result.kernels)
         result.products[first] = MappedProduct(space.key(), json.loads(mapping.to_json()))
         return mapping

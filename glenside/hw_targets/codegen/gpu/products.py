@@ -57,7 +57,7 @@ from glenside.hw_targets.codegen.loops import (
 from glenside.hw_targets.codegen.mapping import (
     GpuMapping,
     InfeasibleMapping,
-    best_mapping,
+    chosen_mapping,
     thread_mappings,
 )
 from glenside.hw_targets.codegen.matrix_mapping import MatrixMapping
@@ -81,12 +81,10 @@ def product_kernels(
     space = space_of(builder, step, limits)
     if space is None:
         return None
-    mapping = choose(space, limits) if choose is not None else None
-    if mapping is None:
-        try:
-            mapping = best_mapping(space, limits)
-        except InfeasibleMapping:
-            return None
+    try:
+        mapping = chosen_mapping(space, limits, choose)
+    except InfeasibleMapping:
+        return None
     if isinstance(mapping, MatrixMapping):
         made = MatrixNest(builder, step, limits, space, mapping, dialect)
         return [made.device_kernel(f"step_{number}")]
