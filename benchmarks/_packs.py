@@ -20,7 +20,7 @@ PARAMETERS, RECIPES, ARRAYS = "parameters.bin", "recipes.json", "recipes.npz"
 
 def save_program(executable: Any, folder: Path, **more: Any) -> None:
     """The program without its parameters, how they are made, and ``more`` to be told."""
-    from glenside.hw_targets.codegen.device.recipes import recipe_of
+    from glenside.codegen.device.recipes import recipe_of
     from glenside.language import to_text
 
     executable.save(folder)
@@ -49,8 +49,8 @@ def save_program(executable: Any, folder: Path, **more: Any) -> None:
 
 def sources_only(target: Any) -> Any:
     """A target that leaves compiling its CUDA C to the machine with the GPU."""
+    from glenside.codegen.device.device import Code
     from glenside.hw_targets import find_target
-    from glenside.hw_targets.codegen.device.device import Code
 
     made: Any = find_target(target)
     made.builder = lambda: Code
@@ -64,9 +64,9 @@ def compile_sources(folders: Sequence[Path]) -> set[Path]:
     """
     import cupy
 
+    from glenside.codegen.device.executable import BINARY
+    from glenside.codegen.device.nvcc import compiled
     from glenside.errors import TargetError
-    from glenside.hw_targets.codegen.device.executable import BINARY
-    from glenside.hw_targets.codegen.device.nvcc import compiled
 
     architecture = f"sm_{cupy.cuda.Device().compute_capability}"
 
@@ -98,8 +98,8 @@ def restore_program(folder: Path, params: Mapping[str, np.ndarray]) -> None:
 
     Fails where a parameter is not what was compiled.
     """
-    from glenside.hw_targets.codegen.device.recipes import Recipe
-    from glenside.hw_targets.codegen.launch import PLAN, Plan, write_parameters
+    from glenside.codegen.device.recipes import Recipe
+    from glenside.codegen.launch import PLAN, Plan, write_parameters
     from glenside.language import evaluate, parse_all
 
     with np.load(folder / ARRAYS) as held:

@@ -18,8 +18,8 @@ from _table import arguments, show
 import glenside
 from glenside.frontends import load_model
 from glenside.hw_targets.target import find_target
-from glenside.rewrites.egraph import EGraph
-from glenside.rewrites.saturation import Stepper
+from glenside.rewrites.engine.egraph import EGraph
+from glenside.rewrites.engine.saturation import Stepper
 
 MODELS = ("squeezenet", "resnet50", "densenet121", "inception_v2")
 TARGET = "systolic-array:16x16"

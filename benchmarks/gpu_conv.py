@@ -56,8 +56,8 @@ def label(layer: Layer, batch: int, dtype: str) -> str:
 
 
 def build(options: Any) -> None:
+    from glenside.codegen.tuning import chooser, key_of
     from glenside.hw_targets import find_target
-    from glenside.hw_targets.codegen.tuning import chooser, key_of
 
     target: Any
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ def _chosen(target: Any, term: Any) -> Any:
 def _program(
     target: Any, outputs: Any, params: Any, folder: Path, choose: Any = None, last: bool = False
 ) -> None:
-    from glenside.hw_targets.codegen.device.compile import compile_for_device
+    from glenside.codegen.device.compile import compile_for_device
     from glenside.language import topological_order
 
     types = {
@@ -148,9 +148,9 @@ def _program(
 
 def _in_cuda(target: Any, term: Any, params: Any, path: Path, choose: Any) -> None:
     """The layer in CUDA, as tuned for it and by the mapping that OpenCL takes."""
+    from glenside.codegen.mapping import best_mapping
+    from glenside.codegen.tuning import chooser
     from glenside.hw_targets import find_target
-    from glenside.hw_targets.codegen.mapping import best_mapping
-    from glenside.hw_targets.codegen.tuning import chooser
 
     cuda: Any = find_target(CUDA)
 
@@ -163,12 +163,12 @@ def _in_cuda(target: Any, term: Any, params: Any, path: Path, choose: Any) -> No
 
 def _candidates(target: Any, term: Any, filters: Any, options: Any, name: str) -> Any:
     """Saves the mappings to be measured; returns the product's space."""
-    from glenside.hw_targets.codegen import tuning
-    from glenside.hw_targets.codegen.device.trials import make_trials
-    from glenside.hw_targets.codegen.gpu.interface import make_builder
-    from glenside.hw_targets.codegen.gpu.products import space_of
-    from glenside.hw_targets.codegen.mapping import GpuMapping, best_mappings
-    from glenside.hw_targets.codegen.partition import Kernel, partition
+    from glenside.codegen import tuning
+    from glenside.codegen.device.trials import make_trials
+    from glenside.codegen.gpu.interface import make_builder
+    from glenside.codegen.gpu.products import space_of
+    from glenside.codegen.mapping import GpuMapping, best_mappings
+    from glenside.codegen.partition import Kernel, partition
     from glenside.language import topological_order
 
     (x,) = (t for t in topological_order([term]) if t.op == "tensor" and t["name"] == "x")
@@ -201,8 +201,8 @@ def _candidates(target: Any, term: Any, filters: Any, options: Any, name: str) -
 
 
 def _dlight(target: Any, layer: Layer, folder: Path, name: str) -> None:
-    from glenside.hw_targets.codegen.device.trials import Trial, Trials
-    from glenside.hw_targets.codegen.launch import Entry
+    from glenside.codegen.device.trials import Trial, Trials
+    from glenside.codegen.launch import Entry
 
     sizes = {
         "x": (0, layer.c * layer.h**2),
@@ -228,8 +228,8 @@ def _dlight(target: Any, layer: Layer, folder: Path, name: str) -> None:
 
 
 def measure(options: Any) -> None:
-    from glenside.hw_targets.codegen.device.executable import open_device
-    from glenside.hw_targets.codegen.device.limits import cuda_limits, opencl_limits
+    from glenside.codegen.device.executable import open_device
+    from glenside.codegen.device.limits import cuda_limits, opencl_limits
 
     folder = unpacked(options.folder, options.unpack)
     opencl = any(folder.glob("*-predicted/*.cl"))
@@ -329,7 +329,7 @@ def _means(dtype: str, rows: list[dict[str, Any]]) -> None:
 
 def _load(folder: Path, filters: np.ndarray) -> Any:
     """A saved program with its filters, which lie as it was given them."""
-    from glenside.hw_targets.codegen.launch import load
+    from glenside.codegen.launch import load
 
     told = told_of(folder)
     if told["last"]:
@@ -444,8 +444,8 @@ def _im2col(
 
 def _trials(folder: Path, name: str, device: Any, repeat: int) -> dict[str, Any]:
     """The fastest way of a set, with all times in the order of the prediction."""
-    from glenside.hw_targets.codegen.device.trials import Trials
-    from glenside.hw_targets.codegen.device.trials import measure as measure_trials
+    from glenside.codegen.device.trials import Trials
+    from glenside.codegen.device.trials import measure as measure_trials
 
     trials = Trials.load(folder, name)
     times = measure_trials(trials, device, repeat)
@@ -493,7 +493,7 @@ def cudnn(layer: Layer, batch: int, dtype: str, repeat: int) -> tuple[float, str
 
 
 def record(options: Any) -> None:
-    from glenside.hw_targets.codegen import tuning
+    from glenside.codegen import tuning
 
     measured = json.loads(options.results.read_text())
     path = options.file or tuning.SHIPPED / "h200.json"

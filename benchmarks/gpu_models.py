@@ -159,7 +159,7 @@ def retyped_double(model: Any) -> Any:
 
 
 def measure(options: Any) -> None:
-    from glenside.hw_targets.codegen.launch import load
+    from glenside.codegen.launch import load
 
     folder = unpacked(options.folder, options.unpack)
     rows, kernels = [], {}

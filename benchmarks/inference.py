@@ -50,8 +50,8 @@ def measure(
     """One model: minima and medians of alternating runs, in milliseconds."""
     import onnxruntime
 
+    from glenside.codegen.compile import compile_terms
     from glenside.frontends.onnx import import_model
-    from glenside.hw_targets.codegen.compile import compile_terms
 
     model = vary(import_model(path))
     start = time.perf_counter()

@@ -16,11 +16,11 @@ from typing import Any
 from _table import arguments, show
 
 from glenside.language import Term, builders
-from glenside.rewrites.egraph import EGraph
-from glenside.rewrites.im2col import IM2COL
-from glenside.rewrites.layout import LAYOUT
-from glenside.rewrites.saturation import StopReason, saturate
-from glenside.rewrites.tensorize import systolic_rules
+from glenside.rewrites.engine.egraph import EGraph
+from glenside.rewrites.engine.saturation import StopReason, saturate
+from glenside.rewrites.rules.im2col import IM2COL
+from glenside.rewrites.rules.layout import LAYOUT
+from glenside.rewrites.rules.tensorize import systolic_rules
 
 RULES = [IM2COL, LAYOUT, systolic_rules(16, 16)]
 ORIGINAL_MS_PER_LAYER = 50 / 200

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from glenside.errors import GlensideError
 from glenside.extraction import Extraction, dag_cost
 from glenside.language import Term, topological_order
-from glenside.rewrites.frozen import ENode, FrozenEGraph
-from glenside.rewrites.saturation import Saturation, Seconds, StopReason
+from glenside.rewrites.engine.frozen import ENode, FrozenEGraph
+from glenside.rewrites.engine.saturation import Saturation, Seconds, StopReason
 
 if TYPE_CHECKING:
     from glenside.extraction import CostModel

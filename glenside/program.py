@@ -292,7 +292,7 @@ class Program:
         :raises GlensideError: the directory cannot be written, or the program was loaded from
             files that are gone by now.
         """
-        from glenside.hw_targets.codegen import launch
+        from glenside.codegen import launch
 
         folder = Path(directory)
         try:
@@ -374,7 +374,7 @@ def load(directory: str | Path) -> Program:
     :raises GlensideError: the directory holds no saved program, one of another format, or one
         whose files are damaged.
     """
-    from glenside.hw_targets.codegen import launch
+    from glenside.codegen import launch
 
     folder = Path(directory)
     try:
@@ -421,7 +421,7 @@ def _write(path: Path, text: str) -> None:
 
 def _checked_tensor(name: str, value: Any, wanted: AccessType) -> Any:
     """As :func:`_checked`; tensors on a CUDA device stay there."""
-    from glenside.hw_targets.codegen.device import tensors
+    from glenside.codegen.device import tensors
 
     if tensors.on_cuda(value):
         return tensors.check(name, value, wanted)

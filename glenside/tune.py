@@ -28,11 +28,11 @@ from glenside.hw_targets.target import Progress, find_target
 from glenside.interrupt import between_steps
 
 if TYPE_CHECKING:
-    from glenside.hw_targets.codegen.device.device import Device
-    from glenside.hw_targets.codegen.device.trials import Trials
-    from glenside.hw_targets.codegen.gpu.space import ProductSpace
-    from glenside.hw_targets.codegen.mapping import AnyMapping
-    from glenside.hw_targets.codegen.partition import Partition
+    from glenside.codegen.device.device import Device
+    from glenside.codegen.device.trials import Trials
+    from glenside.codegen.gpu.space import ProductSpace
+    from glenside.codegen.mapping import AnyMapping
+    from glenside.codegen.partition import Partition
     from glenside.hw_targets.gpu import GpuTarget
 
 Array = np.ndarray[Any, Any]
@@ -87,8 +87,8 @@ def tune(
     :param time_limit: seconds after which no further product is begun; None: no limit.
     :raises TargetError: the target is no GPU, or its device is not there.
     """
-    from glenside.hw_targets.codegen import tuning
-    from glenside.hw_targets.codegen.device.executable import open_device
+    from glenside.codegen import tuning
+    from glenside.codegen.device.executable import open_device
 
     chosen = _gpu(target, candidates)
     device = open_device(chosen.dialect)
@@ -143,7 +143,7 @@ def build(
     :raises TargetError: the target is no GPU with limits known here.
     :raises InputError: the folder is that of another target, or cannot be written.
     """
-    from glenside.hw_targets.codegen import tuning
+    from glenside.codegen import tuning
 
     chosen = _gpu(target, candidates)
     path, place = Path(file) if file is not None else tuning.user_file(), Path(folder)
@@ -187,7 +187,7 @@ def measure(
     :raises InputError: the folder was not made by :func:`build`, or holds results that no run of
         this wrote.
     """
-    from glenside.hw_targets.codegen.device.executable import open_device
+    from glenside.codegen.device.executable import open_device
 
     place = Path(folder)
     limits = _limits_of(place)
@@ -227,7 +227,7 @@ def record(results: str | Path, *, file: str | Path | None = None) -> list[Tuned
 
     :raises InputError: it is no such file.
     """
-    from glenside.hw_targets.codegen import tuning
+    from glenside.codegen import tuning
 
     path = Path(file) if file is not None else tuning.user_file()
     data = _read_results(Path(results))
@@ -266,7 +266,7 @@ class _Products:
 
     def ranked(self) -> list[_Product]:
         """By predicted time, uses counted, longest first."""
-        from glenside.hw_targets.codegen.mapping import InfeasibleMapping, best_mapping
+        from glenside.codegen.mapping import InfeasibleMapping, best_mapping
 
         for product in self.found:
             try:
@@ -284,8 +284,8 @@ class _Products:
         compile: bool = True,
     ) -> Trials | None:
         """The ways to compute a product, the plain one first; None where none can be mapped."""
-        from glenside.hw_targets.codegen.device.trials import make_trials
-        from glenside.hw_targets.codegen.mapping import InfeasibleMapping, best_mappings
+        from glenside.codegen.device.trials import make_trials
+        from glenside.codegen.mapping import InfeasibleMapping, best_mappings
 
         target = self.target
         try:
@@ -312,11 +312,11 @@ def _products(
     shapes: Mapping[str, Sequence[int]] | None,
     params: Mapping[str, Array] | None,
 ) -> _Products:
+    from glenside.codegen.device.compile import cut_for_device
+    from glenside.codegen.gpu.interface import make_builder
+    from glenside.codegen.gpu.products import space_of
+    from glenside.codegen.partition import Kernel
     from glenside.extraction import extract
-    from glenside.hw_targets.codegen.device.compile import cut_for_device
-    from glenside.hw_targets.codegen.gpu.interface import make_builder
-    from glenside.hw_targets.codegen.gpu.products import space_of
-    from glenside.hw_targets.codegen.partition import Kernel
     from glenside.rewrites import saturate
 
     imported = load_model(model, shapes=shapes, params=params)
@@ -386,7 +386,7 @@ class _Best:
 
 def _fastest(trials: Trials, device: Device) -> _Best | None:
     """The fastest of the ways that are right; None where none is."""
-    from glenside.hw_targets.codegen.device.trials import measure as measure_trials
+    from glenside.codegen.device.trials import measure as measure_trials
 
     times = measure_trials(trials, device)
     ways = [
@@ -403,7 +403,7 @@ def _fastest(trials: Trials, device: Device) -> _Best | None:
 
 def _compiled(folder: Path, names: Sequence[str], device: Device) -> Iterator[Future[Trials]]:
     """The sets of trials in a folder, machine code being made ahead where it is missing."""
-    from glenside.hw_targets.codegen.device.trials import Trials
+    from glenside.codegen.device.trials import Trials
 
     architecture = getattr(device, "architecture", "")
 
@@ -485,7 +485,7 @@ def _read_results(path: Path) -> dict[str, Any]:
 
 def _product_of(best: Mapping[str, Any]) -> tuple[Mapping[str, Any], TunedProduct]:
     """The mapping and the product of an entry of a ``results.json``."""
-    from glenside.hw_targets.codegen import tuning
+    from glenside.codegen import tuning
 
     product = TunedProduct(**{k: v for k, v in best.items() if k not in ("mapping", "times")})
     entry = {"space": product.space, "seconds": product.seconds, "tried": product.tried}

@@ -33,13 +33,13 @@ from glenside.rewrites import (
     rule_named,
     saturate,
 )
-from glenside.rewrites.blocking import BLOCKING, split_into
-from glenside.rewrites.im2col import IM2COL
-from glenside.rewrites.layout import LAYOUT
-from glenside.rewrites.padding import PADDING, pad_then_slice
+from glenside.rewrites.rules.blocking import BLOCKING, split_into
+from glenside.rewrites.rules.im2col import IM2COL
+from glenside.rewrites.rules.layout import LAYOUT
+from glenside.rewrites.rules.padding import PADDING, pad_then_slice
+from glenside.rewrites.rules.tensorize import systolic
 from glenside.rewrites.ruleset import as_ruleset
 from glenside.rewrites.soundness import check_program
-from glenside.rewrites.tensorize import systolic
 from glenside.rewrites.vocabulary import Access
 from tests.bug_cases import (
     ANSWERED,

@@ -12,7 +12,8 @@ from glenside.errors import ExtractionError, GlensideError, NotExplained, NotOpt
 from glenside.extraction import MaximiseOffload, bottom_up, find_cost_model
 from glenside.language import builders as b
 from glenside.report import Report
-from glenside.rewrites import RuleSet, StopReason, contains, egraph, saturate
+from glenside.rewrites import RuleSet, StopReason, contains, saturate
+from glenside.rewrites.engine import egraph
 from tests.models import onnxruntime_answers, small_network
 
 IMAGE = np.random.default_rng(0).standard_normal((1, 4, 9, 7)).astype("float32")

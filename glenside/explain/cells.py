@@ -1,7 +1,7 @@
 """Why steps of an LSTM did not become a call: what they lack of the form that its rule finds.
 
-The unit has no template (``rewrites/recurrence.py`` finds it by what gates do), so the e-graph is
-searched for the same steps with fewer conditions.
+The unit has no template (``rewrites/rules/recurrence.py`` finds it by what gates do), so the
+e-graph is searched for the same steps with fewer conditions.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from glenside.errors import ExtractionError
 from glenside.language import topological_order
-from glenside.rewrites.frozen import ENode
-from glenside.rewrites.query import contains_all
+from glenside.rewrites.engine.frozen import ENode
+from glenside.rewrites.engine.query import contains_all
 
 if TYPE_CHECKING:
     from glenside.explore.record import Exploration

@@ -16,8 +16,8 @@ from glenside.explore.svg import Svg, bars, shortened
 from glenside.language import Term
 from glenside.language.operators import OPERATORS, TRANSFORMERS
 from glenside.language.syntax import spell_value
-from glenside.rewrites.frozen import ENode, FrozenEGraph
-from glenside.rewrites.query import Pattern, contains, matches
+from glenside.rewrites.engine.frozen import ENode, FrozenEGraph
+from glenside.rewrites.engine.query import Pattern, contains, matches
 
 if TYPE_CHECKING:
     from glenside.explore.record import Exploration

@@ -10,8 +10,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from glenside.rewrites.frozen import ENode, FrozenEGraph
-from glenside.rewrites.saturation import PRESENT, births
+from glenside.rewrites.engine.frozen import ENode, FrozenEGraph
+from glenside.rewrites.engine.saturation import PRESENT, births
 
 if TYPE_CHECKING:
     from glenside.explore.record import Exploration

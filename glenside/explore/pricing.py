@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from glenside.errors import ExtractionError
 from glenside.extraction import Cost, CostModel, dag_cost, extract
-from glenside.rewrites.egraph import EGraph
+from glenside.rewrites.engine.egraph import EGraph
 
 if TYPE_CHECKING:
     from glenside.explore.record import Exploration, Snapshot

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 from glenside.errors import GlensideError, InputError, UnsoundRewrite
 from glenside.interrupt import held_back
 from glenside.language import Model, Term, parse
-from glenside.rewrites.egraph import EGraph
-from glenside.rewrites.frozen import FrozenEGraph
-from glenside.rewrites.query import Pattern, contains, matches
+from glenside.rewrites.engine.egraph import EGraph
+from glenside.rewrites.engine.frozen import FrozenEGraph
+from glenside.rewrites.engine.query import Pattern, contains, matches
+from glenside.rewrites.engine.saturation import Applied, RuleStep, Stepper, StopReason
 from glenside.rewrites.ruleset import RuleSet
-from glenside.rewrites.saturation import Applied, RuleStep, Stepper, StopReason
 
 if TYPE_CHECKING:
     from glenside.explore.history import History

@@ -12,7 +12,7 @@ from typing import Any
 from glenside.errors import InputError
 from glenside.extraction.cost import CostModel
 from glenside.extraction.problem import describe
-from glenside.rewrites.frozen import ENode, FrozenEGraph
+from glenside.rewrites.engine.frozen import ENode, FrozenEGraph
 
 
 def to_egraph_json(egraph: FrozenEGraph, cost_model: CostModel | None = None) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from glenside.extraction.ilp import LIMIT as ILP_LIMIT
 from glenside.extraction.ilp import ilp
 from glenside.extraction.problem import build_classes, pose
 from glenside.language.term import Term
-from glenside.rewrites.frozen import FrozenEGraph
+from glenside.rewrites.engine.frozen import FrozenEGraph
 
 __all__ = [
     "COST_MODELS",

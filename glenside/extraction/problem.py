@@ -15,7 +15,7 @@ from glenside.errors import ExtractionError, UnsoundRewrite
 from glenside.extraction.cost import Cost, CostModel, at_compile_time, is_known
 from glenside.language.operators import CALLS
 from glenside.language.term import Term
-from glenside.rewrites.frozen import ENode, FrozenEGraph
+from glenside.rewrites.engine.frozen import ENode, FrozenEGraph
 
 ExactCost = tuple[int, ...]
 

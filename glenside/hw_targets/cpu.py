@@ -34,8 +34,8 @@ class CpuTarget:
 
     def rules(self) -> Sequence[RuleSet]:
         """im2col and the layout simplifications; no unit is ever called."""
-        from glenside.rewrites.im2col import IM2COL
-        from glenside.rewrites.layout import LAYOUT
+        from glenside.rewrites.rules.im2col import IM2COL
+        from glenside.rewrites.rules.layout import LAYOUT
 
         return [IM2COL, LAYOUT]
 
@@ -53,7 +53,7 @@ class CpuTarget:
         progress: Progress | None = None,
     ) -> Executable:
         """Compiles for ``threads`` threads."""
-        from glenside.hw_targets.codegen.compile import compile_terms
+        from glenside.codegen.compile import compile_terms
 
         return compile_terms(outputs, inputs, params, threads=self.threads, progress=progress)
 

@@ -11,8 +11,8 @@ from glenside.hw_targets.gpu import GpuTarget
 from glenside.hw_targets.target import register_target
 
 if TYPE_CHECKING:
-    from glenside.hw_targets.codegen.device.device import Code
-    from glenside.hw_targets.codegen.gpu.interface import DeviceLimits, Dialect
+    from glenside.codegen.device.device import Code
+    from glenside.codegen.gpu.interface import DeviceLimits, Dialect
 
 
 class CudaTarget(GpuTarget):
@@ -22,7 +22,7 @@ class CudaTarget(GpuTarget):
 
     def read_limits(self) -> DeviceLimits:
         """From the driver."""
-        from glenside.hw_targets.codegen.device.limits import cuda_limits
+        from glenside.codegen.device.limits import cuda_limits
 
         try:
             return cuda_limits()
@@ -33,14 +33,14 @@ class CudaTarget(GpuTarget):
 
     def admitted(self, limits: DeviceLimits) -> DeviceLimits:
         """Without nvcc no matrix units: CuPy compiles for what all devices of a generation have."""
-        from glenside.hw_targets.codegen.device.nvcc import find_nvcc
+        from glenside.codegen.device.nvcc import find_nvcc
 
         return limits if find_nvcc() is not None else replace(limits, tensor_peak={})
 
     def builder(self) -> Callable[[str], Code]:
         """nvcc where it is installed; else the source is left to the GPU's machine (NVRTC)."""
-        from glenside.hw_targets.codegen.device.device import Code
-        from glenside.hw_targets.codegen.device.nvcc import compiled, find_nvcc
+        from glenside.codegen.device.device import Code
+        from glenside.codegen.device.nvcc import compiled, find_nvcc
 
         architecture = self.limits.architecture
         if find_nvcc() is None:

@@ -13,9 +13,9 @@ from glenside.hw_targets.target import Executable, Progress
 from glenside.language import AccessType, Term
 
 if TYPE_CHECKING:
+    from glenside.codegen.device.device import Code
+    from glenside.codegen.gpu.interface import DeviceLimits, Dialect
     from glenside.extraction.cost import CostModel
-    from glenside.hw_targets.codegen.device.device import Code
-    from glenside.hw_targets.codegen.gpu.interface import DeviceLimits, Dialect
     from glenside.rewrites.ruleset import RuleSet
 
 Array = np.ndarray[Any, Any]
@@ -38,7 +38,7 @@ class GpuTarget:
         self.tf32 = words[-1:] == ["tf32"]
         profile = ":".join(words[:-1] if self.tf32 else words)
         if profile:
-            from glenside.hw_targets.codegen.device.limits import named_limits
+            from glenside.codegen.device.limits import named_limits
 
             self._limits = self._rounding(named_limits(self.dialect, profile))
 
@@ -82,8 +82,8 @@ class GpuTarget:
     def rules(self) -> Sequence[RuleSet]:
         """The layout simplifications, and minimal filtering; how a product is computed is its
         kernel's mapping."""
-        from glenside.rewrites.layout import LAYOUT
-        from glenside.rewrites.winograd import WINOGRAD
+        from glenside.rewrites.rules.layout import LAYOUT
+        from glenside.rewrites.rules.winograd import WINOGRAD
 
         # Matrix units multiply so fast that transforms would take longer than what they save.
         return [LAYOUT] if self.tf32 else [LAYOUT, WINOGRAD]
@@ -107,8 +107,8 @@ class GpuTarget:
         progress: Progress | None = None,
     ) -> Executable:
         """Compiles for the device, with the mappings of its tuning file where it has some."""
-        from glenside.hw_targets.codegen.device.compile import compile_for_device
-        from glenside.hw_targets.codegen.tuning import chooser
+        from glenside.codegen.device.compile import compile_for_device
+        from glenside.codegen.tuning import chooser
 
         return compile_for_device(
             outputs,

@@ -77,7 +77,7 @@ class OffloadTarget:
         progress: Progress | None = None,
     ) -> Executable:
         """Calls run through their simulators, the rest as compiled for the CPU."""
-        from glenside.hw_targets.codegen.compile import compile_terms
+        from glenside.codegen.compile import compile_terms
 
         return compile_terms(outputs, inputs, params, progress=progress)
 
@@ -197,15 +197,15 @@ def accelerator_of(unit: str) -> Operation | None:
 
 def rules_for(accelerators: Sequence[Operation]) -> list[RuleSet]:
     """The units' own rules, and those that bring programs to the forms these look for."""
-    from glenside.rewrites.attention import ATTENTION
-    from glenside.rewrites.im2col import IM2COL
-    from glenside.rewrites.layout import LAYOUT
-    from glenside.rewrites.linear import LINEAR
-    from glenside.rewrites.matrices import MATRICES
-    from glenside.rewrites.pooling import MEANS, POOLING
+    from glenside.rewrites.rules.attention import ATTENTION
+    from glenside.rewrites.rules.im2col import IM2COL
+    from glenside.rewrites.rules.layout import LAYOUT
+    from glenside.rewrites.rules.linear import LINEAR
+    from glenside.rewrites.rules.matrices import MATRICES
+    from glenside.rewrites.rules.pooling import MEANS, POOLING
+    from glenside.rewrites.rules.steps import STEPS
+    from glenside.rewrites.rules.sums import SUMS
     from glenside.rewrites.ruleset import RuleSet
-    from glenside.rewrites.steps import STEPS
-    from glenside.rewrites.sums import SUMS
 
     used = set[str]().union(*(a.functions for a in accelerators))
     families = {
@@ -259,7 +259,7 @@ def _quantised(accelerators: Sequence[Operation]) -> list[RuleSet]:
     taken = frozenset[str]().union(*map(_takes, accelerators))
     if not taken & BYTES:
         return []
-    from glenside.rewrites.quantised import BYTE_PRODUCTS, SIGNED_PRODUCTS
+    from glenside.rewrites.rules.quantised import BYTE_PRODUCTS, SIGNED_PRODUCTS
 
     return [BYTE_PRODUCTS if "uint8" in taken else SIGNED_PRODUCTS]
 

@@ -8,7 +8,7 @@ from glenside.hw_targets.gpu import GpuTarget
 from glenside.hw_targets.target import register_target
 
 if TYPE_CHECKING:
-    from glenside.hw_targets.codegen.gpu.interface import DeviceLimits, Dialect
+    from glenside.codegen.gpu.interface import DeviceLimits, Dialect
 
 
 class OpenCLTarget(GpuTarget):
@@ -18,7 +18,7 @@ class OpenCLTarget(GpuTarget):
 
     def read_limits(self) -> DeviceLimits:
         """From the driver."""
-        from glenside.hw_targets.codegen.device.limits import opencl_limits
+        from glenside.codegen.device.limits import opencl_limits
 
         return opencl_limits()
 

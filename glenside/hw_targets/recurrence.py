@@ -145,7 +145,7 @@ class LSTM:
 
     def rule(self) -> Rule:
         """The rewrite from unrolled steps to a call."""
-        from glenside.rewrites.recurrence import lstm
+        from glenside.rewrites.rules.recurrence import lstm
 
         return lstm(self.name)
 

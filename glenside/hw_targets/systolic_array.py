@@ -127,10 +127,10 @@ def _target(options: str) -> OffloadTarget:
     convolutions = options.endswith(f":{CONV2D}")
 
     def rules() -> list[RuleSet]:
-        from glenside.rewrites.convolution import systolic_convolutions
-        from glenside.rewrites.im2col import IM2COL
-        from glenside.rewrites.layout import LAYOUT
-        from glenside.rewrites.tensorize import systolic_rules
+        from glenside.rewrites.rules.convolution import systolic_convolutions
+        from glenside.rewrites.rules.im2col import IM2COL
+        from glenside.rewrites.rules.layout import LAYOUT
+        from glenside.rewrites.rules.tensorize import systolic_rules
 
         sets = [IM2COL, LAYOUT, *(systolic_rules(*size) for size in dict.fromkeys(sizes))]
         if convolutions:

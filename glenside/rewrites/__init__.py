@@ -1,8 +1,9 @@
 """Other ways to say a program: the e-graph and the rules that grow it.
 
-Rule families are modules of this package (``ruleset.FAMILIES`` names them);
-:func:`rule_named` finds single rules. Importing this package does not import egglog: what needs it
-is loaded when it is first used.
+Rules are written with :mod:`~glenside.rewrites.vocabulary` and :mod:`~glenside.rewrites.ruleset`;
+those that ship are in ``rules/``, one family a file, and :func:`rule_named` finds single ones.
+``engine/`` grows the e-graph, ``soundness/`` finds out whether rules are sound. Importing this
+package does not import egglog: what needs it is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -11,11 +12,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from glenside.rewrites.egraph import EGraph, Watched
-    from glenside.rewrites.frozen import ENode, FrozenEGraph
-    from glenside.rewrites.query import contains, matches
-    from glenside.rewrites.ruleset import Rule, RuleSet, rewrite_rule, rule_named
-    from glenside.rewrites.saturation import (
+    from glenside.rewrites.engine.egraph import EGraph, Watched
+    from glenside.rewrites.engine.frozen import ENode, FrozenEGraph
+    from glenside.rewrites.engine.query import contains, matches
+    from glenside.rewrites.engine.saturation import (
         PRESENT,
         Applied,
         Iteration,
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
         first_seen,
         saturate,
     )
-    from glenside.rewrites.tiling import tile_to
+    from glenside.rewrites.rules.tiling import tile_to
+    from glenside.rewrites.ruleset import Rule, RuleSet, rewrite_rule, rule_named
 
 __all__ = [
     "PRESENT",
@@ -52,11 +53,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "egraph": ("EGraph", "Watched"),
-    "frozen": ("ENode", "FrozenEGraph"),
-    "query": ("contains", "matches"),
+    "engine.egraph": ("EGraph", "Watched"),
+    "engine.frozen": ("ENode", "FrozenEGraph"),
+    "engine.query": ("contains", "matches"),
     "ruleset": ("Rule", "RuleSet", "rewrite_rule", "rule_named"),
-    "saturation": (
+    "engine.saturation": (
         "PRESENT",
         "Applied",
         "Iteration",
@@ -67,7 +68,7 @@ _HOMES = {
         "first_seen",
         "saturate",
     ),
-    "tiling": ("tile_to",),
+    "rules.tiling": ("tile_to",),
 }
 
 

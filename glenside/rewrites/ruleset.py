@@ -38,7 +38,7 @@ FAMILIES = (
     "parallel",
     "winograd",
 )
-"""Modules of this package that define rules."""
+"""Modules of :mod:`glenside.rewrites.rules` that define rules."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +217,7 @@ def _name_of(case: RewriteOrRule, position: int) -> str:
 
 def _import_families() -> None:
     for family in FAMILIES:
-        importlib.import_module(f"glenside.rewrites.{family}")
+        importlib.import_module(f"glenside.rewrites.rules.{family}")
 
 
 def _parameter(word: str) -> int | str:

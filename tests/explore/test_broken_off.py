@@ -15,8 +15,8 @@ from glenside.explore import compare, plots
 from glenside.explore.live import watch
 from glenside.language import Model, builders
 from glenside.rewrites import saturate
-from glenside.rewrites.layout import LAYOUT
-from glenside.rewrites.saturation import StopReason
+from glenside.rewrites.engine.saturation import StopReason
+from glenside.rewrites.rules.layout import LAYOUT
 from tests.explore.rules import UNGUARDED, UNSOUND
 
 X = builders.tensor("x", (2, 3))
@@ -82,7 +82,7 @@ def interruptible():
 
 
 def test_ctrl_c_ends_a_pass_and_it_can_go_on(monkeypatch, interruptible):
-    from glenside.rewrites.egraph import EGraph
+    from glenside.rewrites.engine.egraph import EGraph
 
     plain = glenside.explore(PRODUCT, target="systolic-array:16x16").run()
     exploration = glenside.explore(PRODUCT, target="systolic-array:16x16")

@@ -5,9 +5,9 @@ import pytest
 import glenside
 from glenside.errors import InputError
 from glenside.explore import compare
-from glenside.rewrites.im2col import IM2COL
-from glenside.rewrites.layout import LAYOUT
-from glenside.rewrites.tensorize import systolic_rules
+from glenside.rewrites.rules.im2col import IM2COL
+from glenside.rewrites.rules.layout import LAYOUT
+from glenside.rewrites.rules.tensorize import systolic_rules
 
 UNIT = systolic_rules(16, 16)
 

@@ -8,8 +8,8 @@ from glenside.explore import draw_egraph
 from glenside.explore.egraph_drawing import MEMBERS
 from glenside.language import builders
 from glenside.language.shape import AccessType
-from glenside.rewrites.frozen import ENode, FrozenEGraph
-from glenside.rewrites.layout import LAYOUT
+from glenside.rewrites.engine.frozen import ENode, FrozenEGraph
+from glenside.rewrites.rules.layout import LAYOUT
 from tests.explore.test_drawings import NAMESPACE, count, parsed, texts
 
 

@@ -3,8 +3,8 @@ from glenside.explore import pricing
 from glenside.explore.history import LOADED
 from glenside.extraction import find_cost_model
 from glenside.language import builders
-from glenside.rewrites.frozen import ENode
-from glenside.rewrites.layout import LAYOUT
+from glenside.rewrites.engine.frozen import ENode
+from glenside.rewrites.rules.layout import LAYOUT
 from tests.explore.rules import UNGUARDED
 
 

@@ -107,7 +107,7 @@ def test_a_click_shows_the_members_and_where_they_come_from(opened, exploration)
 
 
 def test_patterns_find_what_they_find_in_python(opened, exploration):
-    from glenside.rewrites.query import matches
+    from glenside.rewrites.engine.query import matches
 
     box = find(opened, "input.search")
     for pattern in (

@@ -3,7 +3,7 @@ import pytest
 import glenside
 from glenside.errors import InputError
 from glenside.explore import compare, plots
-from glenside.rewrites.im2col import IM2COL
+from glenside.rewrites.rules.im2col import IM2COL
 
 
 def values(chart):

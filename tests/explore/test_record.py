@@ -8,11 +8,11 @@ from glenside.explore.record import PHASES
 from glenside.extraction import MaximiseOffload, cpu_roofline
 from glenside.language import builders
 from glenside.rewrites import saturate
-from glenside.rewrites.egraph import EGraph
-from glenside.rewrites.im2col import IM2COL
-from glenside.rewrites.layout import LAYOUT
-from glenside.rewrites.saturation import StopReason
-from glenside.rewrites.tensorize import systolic_rules
+from glenside.rewrites.engine.egraph import EGraph
+from glenside.rewrites.engine.saturation import StopReason
+from glenside.rewrites.rules.im2col import IM2COL
+from glenside.rewrites.rules.layout import LAYOUT
+from glenside.rewrites.rules.tensorize import systolic_rules
 
 BLOCKED = "(blocked systolic-array ?size ?stream ?weights)"
 

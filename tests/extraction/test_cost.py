@@ -18,7 +18,7 @@ from glenside.hw_targets import systolic_array
 from glenside.language import OPERATORS, AccessType, Term, topological_order
 from glenside.language import builders as b
 from glenside.rewrites import saturate
-from glenside.rewrites.frozen import ENode, FrozenEGraph
+from glenside.rewrites.engine.frozen import ENode, FrozenEGraph
 
 
 def price(term: Term, model: CostModel) -> tuple[float, ...] | None:

@@ -11,7 +11,7 @@ from glenside.extraction.problem import Solution, pose
 from glenside.hw_targets import systolic_array
 from glenside.language import AccessType, Term, topological_order
 from glenside.language import builders as b
-from glenside.rewrites.frozen import ENode, FrozenEGraph
+from glenside.rewrites.engine.frozen import ENode, FrozenEGraph
 from tests.extraction.toy import SCALAR, Priced, graph, node, shuffled
 
 

@@ -13,7 +13,7 @@ from glenside.extraction.bottom_up import bottom_up
 from glenside.extraction.ilp import WORD, ilp, words
 from glenside.extraction.presolve import reduce
 from glenside.extraction.problem import Solution, pose
-from glenside.rewrites.frozen import ENode, FrozenEGraph
+from glenside.rewrites.engine.frozen import ENode, FrozenEGraph
 from tests.extraction.toy import SCALAR, Priced, graph, node, shuffled
 
 PRICES = {

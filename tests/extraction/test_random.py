@@ -11,7 +11,7 @@ from glenside.extraction import dag_cost, extract
 from glenside.extraction.bottom_up import bottom_up
 from glenside.extraction.dag import EFFORT, _Search, greedy_dag
 from glenside.extraction.problem import Solution, pose
-from glenside.rewrites.frozen import ENode, FrozenEGraph
+from glenside.rewrites.engine.frozen import ENode, FrozenEGraph
 from tests.extraction.toy import SCALAR, Priced, node, shuffled
 
 

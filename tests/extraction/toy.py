@@ -10,7 +10,7 @@ from typing import Any
 
 from glenside.extraction import Cost
 from glenside.language import AccessType
-from glenside.rewrites.frozen import ENode, FrozenEGraph
+from glenside.rewrites.engine.frozen import ENode, FrozenEGraph
 
 SCALAR = AccessType((), (), "float32")
 NAMES = "abcdefghijklmnopqrstuvwxyz"

@@ -24,10 +24,10 @@ from glenside.language import Term, builders, evaluate, register_unit, topologic
 from glenside.language.shape import FLOATS, NUMBERS
 from glenside.report import count_units
 from glenside.rewrites import StopReason, contains, saturate
-from glenside.rewrites.blocking import BLOCKING, split_into
-from glenside.rewrites.layout import LAYOUT
+from glenside.rewrites.rules.blocking import BLOCKING, split_into
+from glenside.rewrites.rules.layout import LAYOUT
+from glenside.rewrites.rules.tensorize import systolic
 from glenside.rewrites.ruleset import RuleSet
-from glenside.rewrites.tensorize import systolic
 from tests.effort import tries
 from tests.strategies import environment, shapes
 

@@ -9,9 +9,9 @@ import glenside.hw_targets.systolic_array  # noqa: F401  (registers the unit)
 from glenside.frontends.onnx import import_model
 from glenside.language import Term
 from glenside.rewrites import FrozenEGraph, StopReason, saturate
-from glenside.rewrites.im2col import IM2COL
-from glenside.rewrites.layout import LAYOUT
-from glenside.rewrites.tensorize import systolic_rules
+from glenside.rewrites.rules.im2col import IM2COL
+from glenside.rewrites.rules.layout import LAYOUT
+from glenside.rewrites.rules.tensorize import systolic_rules
 from tests.models import LIGHT
 
 RULES = [IM2COL, LAYOUT, systolic_rules(16, 16)]

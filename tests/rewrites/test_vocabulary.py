@@ -8,7 +8,7 @@ from egglog import String, Vec, i64, var
 
 from glenside.language.operators import OPERATORS, Kind, Operator
 from glenside.rewrites import vocabulary
-from glenside.rewrites.encoding import SORTS
+from glenside.rewrites.engine.encoding import SORTS
 from glenside.rewrites.vocabulary import Access
 
 SORT_OF = {"i64": i64, "String": String, "Vec[i64]": Vec[i64]}

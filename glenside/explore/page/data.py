@@ -13,8 +13,8 @@ from glenside.extraction.bottom_up import bottom_up
 from glenside.extraction.problem import pose
 from glenside.language.operators import OPERATORS
 from glenside.language.syntax import spell_value
-from glenside.rewrites.frozen import ENode, FrozenEGraph
-from glenside.rewrites.query import contains_all
+from glenside.rewrites.engine.frozen import ENode, FrozenEGraph
+from glenside.rewrites.engine.query import contains_all
 
 if TYPE_CHECKING:
     from glenside.explore.record import Exploration

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from glenside.codegen.compile import Lowered
+from glenside.codegen.launch import KernelCall, Place, PythonCall, Slot
 from glenside.errors import TargetError
 from glenside.exporters.c.driver import UnitFunction, UnitFunctions
 from glenside.exporters.c.kernels import CKernel, Scratch, c_kernels, c_type
 from glenside.exporters.c.naming import distinct, identifier
-from glenside.hw_targets.codegen.compile import Lowered
-from glenside.hw_targets.codegen.launch import KernelCall, Place, PythonCall, Slot
 from glenside.language.operators import CALLS
 from glenside.language.shape import AccessType
 from glenside.language.units import find_unit

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from glenside.codegen.compile import lower_terms
 from glenside.errors import GlensideError
 from glenside.exporters.c.driver import HEADER, SIMULATORS, UnitFunctions, size_names
 from glenside.exporters.c.functions import COPY, PREAMBLE, CFunction, c_function
 from glenside.exporters.c.kernels import c_type
 from glenside.exporters.c.naming import identifier
 from glenside.exporters.c.simulators import simulators
-from glenside.hw_targets.codegen.compile import lower_terms
 from glenside.language.shape import AccessType
 from glenside.language.term import Term
 
@@ -67,7 +67,7 @@ def to_c(
     :raises GlensideError: the folder cannot be written, or the program has host operators or
         element types that C lacks.
     """
-    from glenside.hw_targets.codegen import schedule
+    from glenside.codegen import schedule
 
     folder, called = Path(directory), identifier(name)
     units = UnitFunctions((called,))

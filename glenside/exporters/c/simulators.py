@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glenside.codegen.compile import lower_terms
 from glenside.errors import TargetError
 from glenside.exporters.c.driver import (
     HEADER,
@@ -13,7 +14,6 @@ from glenside.exporters.c.driver import (
     size_names,
 )
 from glenside.exporters.c.functions import COPY, PREAMBLE, CFunction, c_function
-from glenside.hw_targets.codegen.compile import lower_terms
 from glenside.language import builders
 from glenside.language.shape import AccessType
 from glenside.language.units import find_unit
@@ -55,7 +55,7 @@ def simulators(units: UnitFunctions) -> str:
 
 def _compiled(name: str, function: UnitFunction, invocation: Invocation) -> CFunction:
     """What one invocation computes, by the unit's term."""
-    from glenside.hw_targets.codegen import schedule
+    from glenside.codegen import schedule
 
     names = [f"operand{i}" for i in range(len(invocation.operands))]
     leaves = tuple(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from glenside.hw_targets.codegen.lower import MOVES, is_tuple_only
+from glenside.codegen.lower import MOVES, is_tuple_only
 from glenside.language import Term, topological_order
 from glenside.language.functions import FUNCTIONS
 

@@ -1,7 +1,7 @@
 """One TIR function for each kernel, in logical shapes and without a schedule.
 
 Kernels are tensor expressions, so any of TVM's schedulers can work on them. What a kernel reads is
-a function of the index (``glenside.hw_targets.codegen.lower``); nothing between is materialised.
+a function of the index (``glenside.codegen.lower``); nothing between is materialised.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from glenside.hw_targets.codegen import scalars
-from glenside.hw_targets.codegen.lower import Lowering
+from glenside.codegen import scalars
+from glenside.codegen.lower import Lowering
 from glenside.language import Term
 from glenside.language.functions import FUNCTIONS
 from glenside.language.shape import FLOATS, UNSIGNED

@@ -26,7 +26,7 @@ from glenside.hw_targets.declare.template import Node, Operand, OperandType, Tem
 from glenside.language.functions import FUNCTIONS
 from glenside.language.operators import Kind
 from glenside.language.shape import FLOATS, NUMBERS, check_number
-from glenside.rewrites.types import typed
+from glenside.rewrites.engine.types import typed
 from glenside.rewrites.vocabulary import NO_DTYPE, Access, drop, ints, lengths, permute, take
 
 

@@ -1,0 +1,203 @@
+"""Compiles a program for an OpenCL or CUDA device: kernels, their text, memory planned once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glenside.codegen.compile import (
+    check_sizes,
+    place_of,
+    plan_memory,
+    python_call,
+)
+from glenside.codegen.device.device import Code, Device
+from glenside.codegen.device.executable import DeviceExecutable, MappedProduct
+from glenside.codegen.launch import KernelCall, Place, Plan, PythonCall
+from glenside.language.shape import HALVES, AccessType
+from glenside.language.term import Term, topological_order
+
+if TYPE_CHECKING:
+    from glenside.codegen.gpu.interface import (
+        Choose,
+        DeviceKernel,
+        DeviceLimits,
+        Dialect,
+    )
+    from glenside.codegen.gpu.space import ProductSpace
+    from glenside.codegen.mapping import AnyMapping
+    from glenside.codegen.partition import Partition
+
+Array = np.ndarray[Any, Any]
+Progress = Callable[[str, int, int], None]
+
+_ALIGN = 512
+"""Bytes: the coarsest boundary at which OpenCL devices divide memory, NVIDIA's."""
+
+
+def compile_for_device(
+    outputs: Sequence[Term],
+    inputs: Mapping[str, AccessType],
+    params: Mapping[str, Array],
+    limits: DeviceLimits,
+    dialect: Dialect,
+    *,
+    choose: Choose | None = None,
+    staged: bool = True,
+    build: Callable[[str], Code] | None = None,
+    device: Device | None = None,
+    progress: Progress | None = None,
+) -> DeviceExecutable:
+    """Compiles the program whose results are ``outputs``.
+
+    :param inputs: types of the ``tensor`` leaves given at run time, by name.
+    :param params: arrays of the other ``tensor`` leaves.
+    :param choose: names the mappings of products; the predicted best by default.
+    :param staged: False computes products as everything else, one thread an element, without tiles
+        in local memory: quick to compile, slow to run.
+    :param build: makes machine code of the source; by default the device does at the first run.
+    :param device: what the program will run on; the machine's by default.
+    :raises InputError: a ``tensor`` leaf is in neither.
+    :raises TargetError: the device lacks a dtype or does not admit a kernel, or a value has more
+        elements than kernels count.
+    """
+    check_sizes(outputs)
+    from glenside.codegen.device.text import print_kernels
+
+    cut = cut_for_device(outputs, inputs, params, limits)
+    made = _steps(cut, limits, dialect, choose, staged, progress)
+    kernels, steps = made.kernels, made.steps
+    if progress:
+        progress("compile", 0, 1)
+    text = print_kernels(kernels, limits, dialect)
+    numbered = iter(range(len(kernels)))
+    calls: list[KernelCall | PythonCall] = []
+    for step in steps:
+        if isinstance(step, PythonCall):
+            calls.append(step)
+            continue
+        number = next(numbered)
+        arguments = [step.arguments[k] for k in text.orders[number]]
+        # Kernels of a plain partition say themselves where in a buffer a value starts.
+        assert not any(each.base for each in arguments), step.name
+        listed = [[each.buffer, each.base, each.extent] for each in arguments]
+        calls.append(KernelCall(text.names[number], listed))
+    plan = Plan(arena=0, steps=calls, device=dialect, kernels=text.entries)
+    plan.inputs = {name: place_of(cut.stored[term], term) for name, term in cut.inputs.items()}
+    plan.input_types = {name: [list(t.outer), list(t.item), t.dtype] for name, t in inputs.items()}
+    plan.outputs = [place_of(cut.stored[term], term) for term in cut.outputs]
+    parameters = plan_memory(plan, cut, _ALIGN)
+    code = build(text.text) if build is not None and text.text else Code(text.text)
+    if progress:
+        progress("compile", 1, 1)
+    executable = DeviceExecutable(plan, parameters, code, _module(kernels), made.watched, device)
+    executable.products = made.products
+    executable.origins = {n: each for n, each in cut.origins.items() if n in parameters}
+    return executable
+
+
+def cut_for_device(
+    outputs: Sequence[Term],
+    inputs: Mapping[str, AccessType],
+    params: Mapping[str, Array],
+    limits: DeviceLimits,
+) -> Partition:
+    """The program cut into steps, as a device with these limits is to compute it.
+
+    :raises InputError: a ``tensor`` leaf is neither an input nor a parameter.
+    :raises TargetError: the device lacks a dtype.
+    """
+    from glenside.codegen.gpu.interface import check_dtypes
+    from glenside.codegen.partition import partition
+
+    cut = partition(
+        outputs, inputs, params, plain=True, rows_last=_on_matrix_units(outputs, limits)
+    )
+    check_dtypes(cut, limits)
+    return cut
+
+
+def _on_matrix_units(outputs: Sequence[Term], limits: DeviceLimits) -> bool:
+    """Whether products go to matrix units, which are fed along the axis that they reduce."""
+    if not limits.has_matrix_units:
+        return False
+    dtypes = {*HALVES} | ({"float32"} if limits.tf32 else set())
+    return any(
+        term.op == "compute" and term["function"] == "dot" and term.children[0].dtype in dtypes
+        for term in topological_order(outputs)
+    )
+
+
+@dataclass
+class _Steps:
+    """The kernels, all steps in order, what is complete after which, and products by launch."""
+
+    kernels: list[DeviceKernel] = field(default_factory=list)
+    steps: list[DeviceKernel | PythonCall] = field(default_factory=list)
+    watched: dict[int, list[tuple[Term, Place]]] = field(default_factory=dict)
+    products: dict[int, MappedProduct] = field(default_factory=dict)
+
+
+def _steps(
+    cut: Partition,
+    limits: DeviceLimits,
+    dialect: Dialect,
+    choose: Choose | None,
+    staged: bool,
+    progress: Progress | None,
+) -> _Steps:
+    from glenside.codegen.gpu.fallback import element_kernel
+    from glenside.codegen.gpu.interface import make_builder, make_kernels
+    from glenside.codegen.mapping import chosen_mapping
+    from glenside.codegen.partition import Kernel, PythonStep
+
+    builder = make_builder(cut)
+    result = _Steps()
+    result.watched[-1] = [
+        (cut.origin.get(term, term), place_of(cut.stored[term], term))
+        for term in cut.inputs.values()
+    ]
+
+    def noted(space: ProductSpace, limits: DeviceLimits) -> AnyMapping:
+        mapping = chosen_mapping(space, limits, choose)
+        first = len(result.kernels)
+        result.products[first] = MappedProduct(space.key(), json.loads(mapping.to_json()))
+        return mapping
+
+    for number, step in enumerate(cut.steps):
+        if progress:
+            progress("lower", number, len(cut.steps))
+        written: Term | None
+        if isinstance(step, Kernel):
+            if staged:
+                made = make_kernels(builder, step, number, limits, dialect, noted)
+            else:
+                made = [element_kernel(builder, step, number, limits)]
+            result.kernels += made
+            result.steps += made
+            written = step.tail if step.into is None else None
+        else:
+            assert isinstance(step, PythonStep)  # A plain partition has no margins to fill.
+            result.steps.append(python_call(step.term, cut.stored))
+            written = step.term
+        if written is not None:
+            place = place_of(cut.stored[written], written)
+            known = result.watched.setdefault(len(result.steps) - 1, [])
+            known.append((cut.origin.get(written, written), place))
+    return result
+
+
+def _module(kernels: Sequence[DeviceKernel]) -> Any:
+    import tvm
+
+    return tvm.IRModule(
+        {
+            kernel.name: kernel.function.with_attr("global_symbol", kernel.name)
+            for kernel in kernels
+            if kernel.function is not None
+        }
+    )

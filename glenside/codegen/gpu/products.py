@@ -1,0 +1,218 @@
+"""Kernels of products: tiles staged in local memory, sums in registers, mapped by a
+:class:`~glenside.codegen.mapping.GpuMapping`.
+
+A group computes a tile of results. It walks along the reduced loops in stages: all its threads
+bring the part of both operands that a stage needs into local memory, wait, and multiply. A constant
+resident operand lies packed in the order in which groups read it, so that its part is one run. The
+streamed operand's part is a box of its base: what windows share is brought once, and a border is
+tested once a position rather than at every multiplication. Threads keep a block of sums and, along
+one loop, the run of elements that neighbouring windows share in registers.
+
+With room for several stages in local memory, the next ones are brought while one is multiplied: in
+CUDA by copies in the background, of which those of constants begin before the kernel has waited for
+the kernels before it.
+
+Where loops do not divide, groups at the edge compute on zeros and their stores are masked. Where a
+reduction is split over groups, each writes its sums to scratch memory and
+:mod:`~glenside.codegen.gpu.partial` adds them up.
+
+The parts of such a kernel are in :mod:`~glenside.codegen.gpu.product`, a module each;
+here they are put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from glenside.codegen import scalars
+from glenside.codegen.gpu import threads
+from glenside.codegen.gpu.fallback import ElementNest
+from glenside.codegen.gpu.interface import Choose, DeviceKernel, DeviceLimits, Dialect
+from glenside.codegen.gpu.matrix_products import MatrixNest
+from glenside.codegen.gpu.product.boxes import Box
+from glenside.codegen.gpu.product.exchanging import Exchange
+from glenside.codegen.gpu.product.local_memory import LocalMemory
+from glenside.codegen.gpu.product.multiplying import Multiplication
+from glenside.codegen.gpu.product.operands import Operands, pack
+from glenside.codegen.gpu.product.pipelining import Pipeline
+from glenside.codegen.gpu.product.placing import Placement
+from glenside.codegen.gpu.product.staging import Staging
+from glenside.codegen.gpu.product.storing import Store
+from glenside.codegen.gpu.space import ProductSpace, product_space
+from glenside.codegen.gpu.tensor.kernel import TensorNest
+from glenside.codegen.gpu.tensor.printer import Unprintable
+from glenside.codegen.gpu.tensor.stream import StreamNest
+from glenside.codegen.gpu.tensor.warps import WarpNest
+from glenside.codegen.gpu.tiling import Tiling
+from glenside.codegen.kernels import Argument, KernelBuilder
+from glenside.codegen.loops import (
+    Stmt,
+    allocate,
+    declare,
+    prim_func,
+    put,
+    sequence,
+)
+from glenside.codegen.mapping import (
+    GpuMapping,
+    InfeasibleMapping,
+    chosen_mapping,
+    thread_mappings,
+)
+from glenside.codegen.matrix_mapping import MatrixMapping
+from glenside.codegen.partition import Kernel
+from glenside.codegen.small_maps import small_map
+from glenside.codegen.tensor_mapping import TensorMapping
+
+
+def product_kernels(
+    builder: KernelBuilder,
+    step: Kernel,
+    number: int,
+    limits: DeviceLimits,
+    dialect: Dialect,
+    choose: Choose | None,
+) -> list[DeviceKernel] | None:
+    """The kernels of a product; None for what is no product, or cannot be mapped."""
+    if step.anchor is None:
+        return None
+    builder.at_step(number)
+    space = space_of(builder, step, limits)
+    if space is None:
+        return None
+    try:
+        mapping = chosen_mapping(space, limits, choose)
+    except InfeasibleMapping:
+        return None
+    if isinstance(mapping, MatrixMapping):
+        made = MatrixNest(builder, step, limits, space, mapping, dialect)
+        return [made.device_kernel(f"step_{number}")]
+    if isinstance(mapping, TensorMapping):
+        try:
+            kind: type[TensorNest] = TensorNest
+            if mapping.boxes:
+                kind = StreamNest
+            elif mapping.warps:
+                kind = WarpNest
+            on_units = kind(builder, step, limits, space, mapping)
+            return on_units.kernels(f"step_{number}")
+        except Unprintable:
+            pass
+        try:
+            (mapping,) = thread_mappings(space, limits, 1)
+        except InfeasibleMapping:
+            return None
+    product = ProductNest(builder, step, limits, space, mapping, dialect)
+    return product.kernels(f"step_{number}")
+
+
+def space_of(builder: KernelBuilder, step: Kernel, limits: DeviceLimits) -> ProductSpace | None:
+    """The space of a step of the builder's partition, None where it is no product, or a small map
+    that is written out."""
+    if step.anchor is None or small_map(step.anchor, builder.partition.weights) is not None:
+        return None
+    nest = ElementNest(builder, step, limits)
+    return product_space(
+        step.anchor,
+        nest.lowering.access,
+        nest.lowering.is_leaf,
+        lambda term: term in builder.partition.weights,
+        nest.by_space,
+        step.tail,
+    )
+
+
+class ProductNest(ElementNest):
+    """The kernels of one product by one mapping."""
+
+    def __init__(
+        self,
+        builder: KernelBuilder,
+        step: Kernel,
+        limits: DeviceLimits,
+        space: ProductSpace,
+        mapping: GpuMapping,
+        dialect: Dialect = "opencl",
+    ) -> None:
+        super().__init__(builder, step, limits)
+        self.dialect = dialect
+        self.tiling = Tiling(space, mapping)
+        self.partial_sums = self.tiling.split > 1
+
+    def kernels(self, name: str) -> list[DeviceKernel]:
+        """The launches, in order."""
+        tiling = self.tiling
+        body = threads.launch(tiling.grid, tiling.threads, self._group)
+        block = (tiling.threads, 1, 1)
+        made: list[DeviceKernel] = []
+        if not self.partial_sums:
+            launch = self.finish(body)
+            function, arguments, writes = launch.function, launch.arguments, launch.writes
+        else:
+            scratch = self._partial_argument
+            function = prim_func([*self.parameters, self.partial], body)
+            arguments, writes = [*self.arguments, scratch], None
+        made.append(
+            DeviceKernel(
+                name,
+                arguments,
+                tiling.grid,
+                block,
+                function.with_attr("global_symbol", name),
+                local_bytes=tiling.local_bytes(),
+                writes=writes,
+                predicted=tiling.mapping.predicted or None,
+            )
+        )
+        if self.partial_sums:
+            from glenside.codegen.gpu.partial import PartialSums
+
+            sums = PartialSums(self.builder, self.kernel, self.limits, tiling, scratch)
+            made.append(sums.device_kernel(f"{name}_sum"))
+        return made
+
+    def _group(self, group: Sequence[Any], thread: Any) -> Stmt:
+        """What one thread of a group does."""
+        tiling = self.tiling
+        placement = Placement(tiling, group, thread)
+        total = threads.registers("total", tiling.sums, tiling.space.accumulate)
+        memory, box = LocalMemory(tiling, self.limits), Box(tiling)
+        operands = Operands(self.lowering, placement, self._packed())
+        staging = Staging(operands, box, self.limits, self.dialect)
+        multiplication = Multiplication(operands, box, memory, total)
+        store = Store(self, placement, total, self._scratch())
+        zero = scalars.const(0, tiling.space.accumulate)
+        body = [
+            allocate(total),
+            *memory.allocations,
+            threads.unrolled(tiling.sums, lambda i: put(total, i, zero)),
+            Pipeline(staging, memory, multiplication.stage).stages(),
+        ]
+        if memory.exchanged is not None:
+            body += Exchange(store, memory.exchanged).statements()
+        else:
+            body.append(store.sums())
+        return sequence(body)
+
+    def _packed(self) -> Any:
+        """The parameter with a constant resident operand as groups read it."""
+        resident = self.tiling.space.resident
+        if not resident.constant:
+            return None
+        number = pack(self.builder, self.tiling)
+        size = self.builder.partition.buffers[number].size
+        packed = declare(threads.PACKED, size, resident.dtype)
+        self.parameters.append(packed)
+        self.arguments.append(Argument(number, 0, size))
+        return packed
+
+    def _scratch(self) -> Any:
+        """The parameter for partial sums, where groups share a reduction."""
+        if not self.partial_sums:
+            return None
+        size, dtype = self.tiling.partial_elements, self.tiling.space.accumulate
+        number = self.builder.scratch(size, dtype)
+        self.partial = declare("partial", size, dtype)
+        self._partial_argument = Argument(number, 0, size)
+        return self.partial

@@ -1,0 +1,613 @@
+"""Loop nests: one TIR function for every kernel of a partition.
+
+The nests are written out directly, tile by tile: full tiles and edge tiles are separate bodies, so
+no inner loop tests a bound, and accumulators are local arrays that LLVM keeps in registers.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from glenside.codegen import scalars, schedule
+from glenside.codegen.layout import (
+    View,
+    axis_size,
+    compose_inverse,
+    row_major,
+    split_atoms,
+)
+from glenside.codegen.loops import (
+    Expr,
+    Index,
+    Stmt,
+    allocate,
+    declare,
+    get,
+    nested,
+    prim_func,
+    put,
+    repeat,
+    sequence,
+    shifted,
+    spread,
+    strides_of,
+    vectorised,
+)
+from glenside.codegen.lower import Lowering, write
+from glenside.codegen.partition import (
+    Fill,
+    Kernel,
+    Partition,
+)
+from glenside.codegen.storage import Buffer, Origin, Stored, compact, repeated
+from glenside.language.shape import FLOATS, Shape
+from glenside.language.term import Term
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """What a kernel is launched with: ``extent`` elements of a buffer from ``base`` on."""
+
+    buffer: int
+    base: int
+    extent: int
+
+
+@dataclass
+class Launch:
+    """A TIR function and its arguments."""
+
+    function: Any
+    arguments: list[Argument]
+    writes: Term | None = None
+
+
+class KernelBuilder:
+    """Builds the functions of one partition; packed weights are added to its buffers."""
+
+    def __init__(self, partition: Partition, machine: schedule.Machine) -> None:
+        self.partition, self.machine = partition, machine
+        self._packed: dict[tuple[Any, ...], int] = {}
+        self._step = 0
+
+    def build(self, kernel: Kernel, step: int) -> list[Launch]:
+        """The launches that compute a kernel, the partition's step of that number, in order."""
+        self.at_step(step)
+        if kernel.anchor is not None and kernel.product is not None:
+            # Imported here, since a product's nest is built upon the plain one below.
+            from glenside.codegen.products import ProductNest
+
+            return ProductNest(self, kernel, kernel.anchor, kernel.product).launches()
+        nest = Nest(self, kernel)
+        return [nest.finish(nest.body())]
+
+    def at_step(self, step: int) -> None:
+        """From now on, values are read where they lie before the step of that number."""
+        self._step = step
+
+    def fill(self, fill: Fill) -> Launch:
+        """Writes the margins of a buffer."""
+        buffer = self.partition.buffers[fill.buffer]
+        target = declare("out", buffer.size, buffer.dtype)
+        view = fill.view
+        loops = [
+            (axis_size(axis), axis[-1][1] if axis else 0, margin)
+            for axis, margin in zip(view.axes, view.margins, strict=True)
+        ]
+        loops.sort(key=lambda each: -each[1])
+        start = view.offset - sum(m.before * stride for _, stride, m in loops if m)
+        value = scalars.const(view.fill, buffer.dtype)
+        slabs = []
+        for k, (size, stride, margin) in enumerate(loops):
+            if margin is None:
+                continue
+            for low, count in ((0, margin.before), (margin.before + size, margin.after)):
+                if not count:
+                    continue
+                extents = [
+                    count if j == k else n + (m.before + m.after if m else 0)
+                    for j, (n, _, m) in enumerate(loops)
+                ]
+                strides = [s for _, s, _ in loops]
+
+                def blank(index: Index, strides: list[int], at: int) -> Stmt:
+                    for position, step in zip(index, strides, strict=True):
+                        at = at + position * step
+                    return write(target, at, value, buffer.dtype)
+
+                slab = functools.partial(blank, strides=strides, at=start + low * stride)
+                slabs.append(nested(extents, slab))
+        return Launch(prim_func([target], sequence(slabs)), [Argument(fill.buffer, 0, buffer.size)])
+
+    def view(self, term: Term) -> View | None:
+        """The view of a term that lies in memory; folded constants are put there on demand."""
+        partition = self.partition
+        if term not in partition.stored and term in partition.weights:
+            weights = partition.weights[term]
+            array, view = compact(weights)
+            origin = Origin(term, repeated(weights))
+            number = self.constant(array.reshape(-1), term.dtype, origin)
+            partition.stored[term] = Stored(number, 0, view)
+        stored = partition.stored.get(term)
+        if stored is None or partition.since.get(term, 0) > self._step:
+            return None
+        return stored.view
+
+    def constant(self, array: Array, dtype: str, origin: Origin | None = None) -> int:
+        """A new buffer that holds ``array``, which is made of ``origin``."""
+        self.partition.buffers.append(Buffer(max(array.size, 1), dtype))
+        number = len(self.partition.buffers) - 1
+        self.partition.arrays[number] = array
+        if origin is not None:
+            self.partition.origins[number] = origin
+        return number
+
+    def scratch(self, size: int, dtype: str) -> int:
+        """A new buffer that lives only around the kernels that use it."""
+        self.partition.buffers.append(Buffer(max(size, 1), dtype))
+        return len(self.partition.buffers) - 1
+
+
+class Nest:
+    """The parameters and the body of one function."""
+
+    def __init__(self, builder: KernelBuilder, kernel: Kernel) -> None:
+        self.builder, self.kernel = builder, kernel
+        self.machine = builder.machine
+        partition = builder.partition
+        self.tail = kernel.tail
+        self.target: Stored = kernel.into or partition.stored[kernel.tail]
+        self._buffers: dict[Term, Any] = {}
+        self.parameters: list[Any] = []
+        self.arguments: list[Argument] = []
+        computed = {kernel.anchor} if kernel.into else {kernel.anchor, kernel.tail}
+        self.lowering = Lowering(
+            lambda term: None if term in computed else builder.view(term),
+            partition.constants,
+            self._read_buffer,
+        )
+        self._given: Expr = None
+        if kernel.anchor is not None:
+            self.lowering.give(kernel.anchor, lambda index: self._given)
+        self.lowering.vectorised = self.lowering.vectorisable(kernel.tail)
+        if kernel.anchor is not None:
+            self.lowering.vectorised &= all(
+                self.lowering.vectorisable(each) for each in kernel.anchor.children
+            )
+        space = kernel.anchor.shape if kernel.anchor is not None else kernel.tail.shape
+        self.space = space
+        self.edges = kernel.edges
+        # Where the result lies, by the index of the anchor.
+        self.by_space = (
+            None if self.edges else compose_inverse(kernel.over, space, self.target.view)
+        )
+        self.out = declare("out", self.target.extent, self.tail.dtype)
+
+    def _read_buffer(self, term: Term) -> Any:
+        if term not in self._buffers:
+            stored = self.builder.partition.stored[term]
+            buffer = declare(f"in{len(self.parameters)}", stored.extent, term.dtype)
+            self._buffers[term] = buffer
+            self.parameters.append(buffer)
+            self.arguments.append(Argument(stored.buffer, stored.base, stored.extent))
+        return self._buffers[term]
+
+    def body(self) -> Stmt:
+        """The loops that compute the kernel."""
+        anchor = self.kernel.anchor
+        if anchor is None:
+            return self.elementwise()
+        match anchor["function"]:
+            case "softmax":
+                return self.softmax(anchor)
+            case "argmax" | "argmin":
+                return self.arg_extreme(anchor)
+        return self.reduction(anchor)
+
+    def finish(self, body: Stmt) -> Launch:
+        """The function with this body; the result is its last parameter."""
+        arguments = [
+            *self.arguments,
+            Argument(self.target.buffer, self.target.base, self.target.extent),
+        ]
+        function = prim_func([*self.parameters, self.out], body)
+        return Launch(function, arguments, self.tail)
+
+    def vector(self, width: int, body: Callable[[Any], Stmt]) -> Stmt:
+        """A loop over lanes."""
+        if self.lowering.vectorised:
+            return vectorised(width, body)
+        return repeat(width, body)
+
+    def vectors(self, widths: Sequence[tuple[int, int]], body: Callable[[int, Any], Stmt]) -> Stmt:
+        """Vector loops for ``(start, width)`` each; ``body(start, lane)``."""
+        return sequence([self.vector(w, functools.partial(body, at)) for at, w in widths])
+
+    def lanes(self, dtype: str) -> int:
+        """Lanes of a vector loop; scalar loops are long, for LLVM to vectorise."""
+        return self.machine.lanes(dtype) if self.lowering.vectorised else 64
+
+    def run(self, length: int, dtype: str, body: Callable[[Any], Stmt]) -> Stmt:
+        """A loop of any length, vectorised."""
+        lanes = self.lanes(dtype)
+        full, rest = divmod(length, lanes)
+        parts = []
+        if full:
+            parts.append(
+                repeat(full, lambda t: self.vector(lanes, lambda lane: body(t * lanes + lane)))
+            )
+        if rest:
+            edge = schedule.pieces(rest, lanes)
+            parts.append(self.vectors(edge, lambda at, lane: body(full * lanes + at + lane)))
+        return sequence(parts)
+
+    # --- results ------------------------------------------------------------------------------
+
+    def tail_index(self, index: Sequence[Any]) -> Index:
+        """The index of the tail at a loop index."""
+        result: Index = []
+        bounds = strides_of(self.space)
+        for axis in self.kernel.over.axes:
+            atoms = split_atoms(axis, bounds)
+            total: Any = 0
+            weight = axis_size(axis)
+            for size, stride in atoms if atoms is not None else axis:
+                weight //= size
+                digit = self._digit(index, bounds, size, stride, exact=atoms is not None)
+                total = total + (digit * weight if weight > 1 else digit)
+            result.append(total)
+        return result
+
+    def _digit(
+        self, index: Sequence[Any], bounds: Sequence[int], size: int, stride: int, exact: bool
+    ) -> Any:
+        if not exact:
+            flat: Any = 0
+            for position, low in zip(index, bounds, strict=True):
+                flat = flat + position * low
+            return (flat // stride) % size
+        owner = next(
+            k for k, low in enumerate(bounds) if low <= stride < low * max(self.space[k], 1)
+        )
+        inner = stride // bounds[owner]
+        position = index[owner]
+        if inner > 1:
+            position = position // inner
+        return position % size if inner * size < self.space[owner] else position
+
+    def inside(self, index: Sequence[Any]) -> Expr | None:
+        """Whether the tail has an element at a loop index; None where it always does."""
+        from tvm import tirx
+
+        if not self.edges:
+            return None
+        place = self.tail_index(index)
+        tests = [tirx.LT(place[axis], self.tail.shape[axis]) for axis in self.edges]
+        return tests[0] if len(tests) == 1 else tirx.all(*tests)
+
+    def store(self, index: Sequence[Any], value: Expr | None = None) -> Stmt:
+        """Stores the tail's element at a loop index, if it has one there."""
+        from tvm import tirx
+
+        made, guard = self.store_inside(index, value), self.inside(index)
+        return made if guard is None else tirx.IfThenElse(guard, made, None)
+
+    def store_inside(self, index: Sequence[Any], value: Expr | None = None) -> Stmt:
+        """Stores the tail's element at a loop index, which it has."""
+        place = self.tail_index(index)
+        if self.by_space is not None:
+            address = self.by_space.address(index)
+        else:
+            address = self.target.view.address(place)
+
+        def compute() -> Expr:
+            return self.lowering.access(self.tail).load(place) if value is None else value
+
+        return self.lowering.statement(
+            compute, lambda result: write(self.out, address, result, self.tail.dtype)
+        )
+
+    @property
+    def stores_late(self) -> bool:
+        """Whether a thread computes all its results before it stores the first.
+
+        What follows the anchor may read memory, and the compiler cannot know that no store changes
+        it: after each store the next reads would wait for the memory anew.
+        """
+        return self.tail.dtype in ("float32", "float16")
+
+    def compute(self, index: Sequence[Any], finish: Callable[[Expr], Stmt]) -> Stmt:
+        """``finish`` with the tail's element at a loop index, if it has one there."""
+        from tvm import tirx
+
+        made, guard = self.compute_inside(index, finish), self.inside(index)
+        return made if guard is None else tirx.IfThenElse(guard, made, None)
+
+    def compute_inside(self, index: Sequence[Any], finish: Callable[[Expr], Stmt]) -> Stmt:
+        """``finish`` with the tail's element at a loop index, which it has."""
+        place = self.tail_index(index)
+        made: Stmt = self.lowering.statement(
+            lambda: self.lowering.access(self.tail).load(place), finish
+        )
+        return made
+
+    def give(self, value: Expr) -> None:
+        """The anchor's element is ``value`` from now on."""
+        self._given = value
+
+    # --- plain loops --------------------------------------------------------------------------
+
+    def rows(self, extents: Sequence[int], body: Callable[[Index], Stmt], work: int) -> Stmt:
+        """Loops over the leading axes of the space."""
+        return nested(extents, body, parallel=schedule.is_parallel(work))
+
+    def _axes(self) -> tuple[list[int], int | None]:
+        """The space's axes of length above 1, outermost first, and the one vectors run along."""
+        view = self.by_space or row_major(self.space)
+        inner = [axis[-1][1] if axis else 0 for axis in view.axes]
+        axes = [k for k, n in enumerate(self.space) if n > 1]
+        axes.sort(key=lambda k: -inner[k])
+        return (axes[:-1], axes[-1]) if axes else ([], None)
+
+    def _over_space(
+        self, work: int, tile: int, body: Callable[[Index, int, list[tuple[int, int]]], Stmt]
+    ) -> Stmt:
+        """Loops over the space. ``body(index, axis, pieces)`` treats a run along the last axis."""
+        outer, inner = self._axes()
+        lanes = self.lanes(self.tail.dtype)
+        base: Index = [0] * len(self.space)
+        if inner is None:
+            return body(base, -1, [(0, 1)])
+        length = self.space[inner]
+        full, rest = length // tile, length % tile
+
+        def runs(index: Index) -> list[Stmt]:
+            parts = []
+            if full:
+                whole = schedule.pieces(tile, lanes)
+                if full == 1:
+                    parts.append(body(index, inner, whole))
+                else:
+                    parts.append(
+                        repeat(full, lambda t: body(shifted(index, inner, t * tile), inner, whole))
+                    )
+            if rest:
+                edge = schedule.pieces(rest, lanes)
+                parts.append(body(shifted(index, inner, full * tile), inner, edge))
+            return parts
+
+        extents = [self.space[k] for k in outer]
+        parallel = schedule.is_parallel(work)
+        if parallel and math.prod(extents) < 4 and full >= 4:
+            # One long axis: its tiles are shared among the threads.
+            def along(index: Index) -> Stmt:
+                whole = schedule.pieces(tile, lanes)
+                main = repeat(
+                    full,
+                    lambda t: body(shifted(index, inner, t * tile), inner, whole),
+                    parallel=True,
+                )
+                if not rest:
+                    return main
+                edge = schedule.pieces(rest, lanes)
+                return sequence([main, body(shifted(index, inner, full * tile), inner, edge)])
+
+            return nested(extents, lambda i: along(spread(base, outer, i)))
+        return nested(extents, lambda i: sequence(runs(spread(base, outer, i))), parallel=parallel)
+
+    def elementwise(self) -> Stmt:
+        """A kernel without a reduction."""
+        lanes = self.lanes(self.tail.dtype)
+
+        def body(index: Index, axis: int, widths: list[tuple[int, int]]) -> Stmt:
+            return self.vectors(
+                widths, lambda at, lane: self.store(shifted(index, axis, at + lane))
+            )
+
+        return self._over_space(self.tail.type.size, 4 * lanes, body)
+
+    def reduction(self, anchor: Term) -> Stmt:
+        """A reduction by plain loops, vectorised along the innermost axis of the result."""
+        (child,) = anchor.children
+        _, inner = self._accumulator(anchor)
+        step, extents, element = self._reduced(anchor)
+        count = math.prod(extents)
+        order = self._reduce_order(child, len(extents))
+        lanes = self.lanes(inner)
+        work = anchor.type.size * max(count, 1) // 4
+        identity = scalars.identity(step, inner)
+
+        def body(index: Index, axis: int, widths: list[tuple[int, int]]) -> Stmt:
+            size = sum(width for _, width in widths)
+            total = declare("total", size, inner, local=True)
+            start = self.vectors(widths, lambda at, lane: put(total, at + lane, identity))
+
+            def add(item: Index) -> Stmt:
+                placed: Index = [None] * len(extents)
+                for k, position in zip(order, item, strict=True):
+                    placed[k] = position
+
+                def one(at: int, lane: Any) -> Stmt:
+                    where = shifted(index, axis, at + lane)
+
+                    def value() -> Expr:
+                        new = self.lowering.name(element(where, placed), inner)
+                        return scalars.accumulate(step, get(total, at + lane), new, inner)
+
+                    return self.lowering.statement(
+                        value, lambda result: put(total, at + lane, result)
+                    )
+
+                return self.vectors(widths, one)
+
+            def done(at: int, lane: Any) -> Stmt:
+                self.give(self._finished(anchor, get(total, at + lane)))
+                return self.store(shifted(index, axis, at + lane))
+
+            loops = nested([extents[k] for k in order], add) if count else None
+            ends = self.vectors(widths, done)
+            return sequence([allocate(total), start, *([loops] if count else []), ends])
+
+        return self._over_space(work, 4 * lanes, body)
+
+    def _reduced(self, anchor: Term) -> tuple[str, Shape, Callable[[Index, Index], Expr]]:
+        """How totals are added to, the loops of a reduction, and the terms of the result at an
+        index by their position in those loops."""
+        (child,) = anchor.children
+        name = anchor["function"]
+        dtype, inner = self._accumulator(anchor)
+        tuple_axis = child.item[0] if name == "dot" else 0
+
+        def element(index: Index, item: Index) -> Expr:
+            def value(position: Index) -> Expr:
+                loaded = self.lowering.value(child, position)
+                return scalars.convert(scalars.convert(loaded, child.dtype, dtype), dtype, inner)
+
+            if name != "dot":
+                return value([*index, *item])
+            result = value([*index, 0, *item])
+            for k in range(1, tuple_axis):
+                result = result * value([*index, k, *item])
+            return result
+
+        step = {"dot": "sum", "mean": "sum"}.get(name, name)
+        return step, child.item[1:] if name == "dot" else child.item, element
+
+    def _finished(self, anchor: Term, total: Expr) -> Expr:
+        """A reduction's result, given its total."""
+        _, inner = self._accumulator(anchor)
+        if anchor["function"] == "mean":
+            count = math.prod(anchor.children[0].item)
+            total = total / scalars.const(count, inner)
+        return scalars.convert(total, inner, anchor.dtype)
+
+    def _accumulator(self, anchor: Term) -> tuple[str, str]:
+        """The dtype of a reduction's terms, and the one its total is kept in."""
+        if anchor.dtype == "bool":
+            return "uint8", "uint8"
+        return anchor.dtype, scalars.wide(anchor.dtype)
+
+    def _reduce_order(self, child: Term, count: int) -> list[int]:
+        """Item axes with the largest stride outermost, where the operand is a view."""
+        view = self.lowering.access(child).view
+        axes = list(range(count))
+        if view is not None:
+            item = view.axes[-count:] if count else ()
+            inner = [axis[-1][1] if axis else 0 for axis in item]
+            axes.sort(key=lambda k: -inner[k])
+        return axes
+
+    def softmax(self, anchor: Term) -> Stmt:
+        """Softmax of the items, each shifted by its maximum."""
+        (child,) = anchor.children
+        length = child.item[0]
+        dtype = scalars.wide(anchor.dtype)
+        outer = list(range(len(self.space) - 1))
+        extents = [self.space[k] for k in outer]
+
+        def load(index: Index, k: Any) -> Expr:
+            return scalars.convert(
+                self.lowering.access(child).load([*index, k]), child.dtype, dtype
+            )
+
+        def row(index: Index) -> Stmt:
+            scalar = declare("state", 2, dtype, local=True)
+            powers = declare("powers", length, dtype, local=True, scope="global")
+            lowest = scalars.const(-math.inf, dtype)
+            find = repeat(
+                length,
+                lambda k: self.lowering.statement(
+                    lambda: scalars.maximum(
+                        get(scalar, 0), self.lowering.name(load(index, k), dtype), dtype
+                    ),
+                    lambda value: put(scalar, 0, value),
+                ),
+            )
+            raise_ = self.run(
+                length,
+                dtype,
+                lambda k: self.lowering.statement(
+                    lambda: scalars.apply("exp", load(index, k) - get(scalar, 0), dtype),
+                    lambda value: put(powers, k, value),
+                ),
+            )
+            total = repeat(length, lambda k: put(scalar, 1, get(scalar, 1) + get(powers, k)))
+            write_ = self.run(
+                length,
+                dtype,
+                lambda k: self.store(
+                    [*index, k],
+                    scalars.convert(get(powers, k) / get(scalar, 1), dtype, anchor.dtype),
+                ),
+            )
+            return sequence(
+                [
+                    allocate(scalar),
+                    allocate(powers),
+                    put(scalar, 0, lowest),
+                    put(scalar, 1, scalars.const(0, dtype)),
+                    find,
+                    raise_,
+                    total,
+                    write_,
+                ]
+            )
+
+        return self.rows(extents, row, 8 * anchor.type.size)
+
+    def arg_extreme(self, anchor: Term) -> Stmt:
+        """Position of the first extreme element; a NaN counts as extreme."""
+        from tvm import tirx
+
+        (child,) = anchor.children
+        greater = anchor["function"] == "argmax"
+        length = child.item[0]
+        dtype = "uint8" if child.dtype == "bool" else scalars.value_dtype(child.dtype)
+
+        def load(index: Index, k: Any) -> Expr:
+            value = self.lowering.scoped(lambda: self.lowering.access(child).load([*index, k]))
+            return scalars.convert(value, child.dtype, dtype)
+
+        def one(index: Index) -> Stmt:
+            best = declare("best", 1, dtype, local=True)
+            place = declare("place", 1, "int32", local=True)
+            here = tirx.Var("here", dtype)
+
+            def test(k: Any) -> Stmt:
+                known = get(best, 0)
+                better = tirx.GT(here, known) if greater else tirx.LT(here, known)
+                if dtype in FLOATS:
+                    fresh = tirx.And(
+                        scalars.is_nan(here, dtype), tirx.Not(scalars.is_nan(known, dtype))
+                    )
+                    better = tirx.Or(
+                        fresh, tirx.And(better, tirx.Not(scalars.is_nan(known, dtype)))
+                    )
+                k = tirx.const(k, "int32") if isinstance(k, int) else k
+                update = tirx.IfThenElse(
+                    better, sequence([put(best, 0, here), put(place, 0, k)]), None
+                )
+                return sequence([tirx.Bind(here, load(index, k)), update])
+
+            search = repeat(length, test)
+            end = self.store(index, get(place, 0).astype("int64"))
+            return sequence(
+                [
+                    allocate(best),
+                    allocate(place),
+                    put(best, 0, load(index, 0)),
+                    put(place, 0, tirx.const(0, "int32")),
+                    search,
+                    end,
+                ]
+            )
+
+        return self.rows(list(self.space), one, anchor.type.size * length)

@@ -1,0 +1,1 @@
+"""The rules that ship, one family a file (``ruleset.FAMILIES`` names them)."""

@@ -1,0 +1,260 @@
+"""Finds out by computing whether rules are sound: whether both sides of a rule are equal.
+
+Every class of a saturated e-graph is given one value, that of its least term, and every node is
+computed from the values of its operands. If each gives the value of its class, then all programs
+the e-graph holds compute the same, however many there are.
+
+:func:`check_sound` and :func:`check_fires` do so for random programs and need Hypothesis.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glenside.errors import GlensideError, UnsoundRewrite
+from glenside.language.interpreter import evaluate
+from glenside.language.operators import OPERATORS
+from glenside.language.shape import is_float
+from glenside.language.syntax import to_text
+from glenside.language.term import Term
+from glenside.language.units import find_unit, run_batch
+from glenside.rewrites.engine.blame import LONGEST
+from glenside.rewrites.engine.frozen import ENode, FrozenEGraph
+from glenside.rewrites.engine.saturation import Saturation, saturate
+from glenside.rewrites.ruleset import RuleSet, as_ruleset
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+Array = np.ndarray[Any, Any]
+
+
+def evaluate_classes(egraph: FrozenEGraph, env: Mapping[str, Array]) -> list[Array]:
+    """The value of each class; small programs only, since nothing is freed or contracted.
+
+    :param env: arrays of the tensors by name.
+    :raises UnsoundRewrite: two nodes of a class have different values.
+    """
+    values: list[Array] = []
+    # Classes are numbered so that the least term of each is over earlier ones.
+    least = [
+        next(node for node in nodes if all(child < number for child in node.children))
+        for number, nodes in enumerate(egraph.classes)
+    ]
+    for node in least:
+        values.append(_evaluate(egraph, node, values, env))
+    for number, nodes in enumerate(egraph.classes):
+        for node in nodes:
+            found = _evaluate(egraph, node, values, env)
+            if not _alike(found, values[number]):
+                terms: list[Term] = []
+                for each in least:
+                    terms.append(each.term([terms[child] for child in each.children]))
+                other = node.term([terms[child] for child in node.children])
+                raise UnsoundRewrite(
+                    f"one class holds {_show(other)} = {_brief(found)} and "
+                    f"{_show(terms[number])} = {_brief(values[number])}"
+                )
+    return values
+
+
+def _evaluate(
+    egraph: FrozenEGraph, node: ENode, values: Sequence[Array], env: Mapping[str, Array]
+) -> Array:
+    if node.op == "tensor":
+        return evaluate([node.term(())], env)[0]
+    types = tuple(egraph.types[child] for child in node.children)
+    arrays = [values[child] for child in node.children]
+    if node.op == "call":
+        # What the unit means: its simulator may round as its hardware does.
+        unit, parameters, batch = node.values
+        exact = replace(find_unit(unit), simulate=None, in_products=None)
+        return run_batch(exact, parameters, types, arrays, batch)
+    return OPERATORS[node.op].evaluate(arrays, types, node.attributes())
+
+
+def same(a: Array, b: Array) -> bool:
+    """Same shape, dtype and elements, nan being itself."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    return np.array_equal(a, b, equal_nan=is_float(a.dtype))
+
+
+def _alike(a: Array, b: Array) -> bool:
+    """The same, or floats within the rounding of a few sums: operands are chosen so that sums are
+    exact, but what ``exp`` and its like give of them is not."""
+    tolerance = {"float64": 1e-12, "float32": 1e-5}.get(a.dtype.name)
+    if tolerance is None or a.dtype != b.dtype or a.shape != b.shape or same(a, b):
+        return same(a, b)
+    return np.allclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+def _show(term: Term) -> str:
+    text = to_text(term)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+def _brief(array: Array) -> str:
+    return np.array2string(array, threshold=6, edgeitems=2).replace("\n", " ")
+
+
+def check_program(
+    roots: Sequence[Term], rules: Sequence[RuleSet], env: Mapping[str, Array], **limits: Any
+) -> Saturation:
+    """Saturates one program and computes all that was found.
+
+    :param limits: as of :func:`~glenside.rewrites.engine.saturation.saturate`.
+    :raises UnsoundRewrite: something was found that does not compute the same.
+    """
+    result = saturate(roots, rules, **limits)
+    values = evaluate_classes(result.egraph, env)
+    for root, number, expected in zip(
+        roots, result.egraph.roots, evaluate(list(roots), env), strict=True
+    ):
+        if not _alike(values[number], expected):
+            raise UnsoundRewrite(
+                f"{root!r} is {_brief(expected)}, its class is {_brief(values[number])}"
+            )
+    return result
+
+
+class NeverFired(GlensideError):
+    """A rule matched none of the programs it was tried on, so nothing is known about it."""
+
+
+class Counterexample(UnsoundRewrite):
+    """A program that rules equate with another one; ``program`` is the smallest found."""
+
+    def __init__(self, reason: str, program: Term) -> None:
+        self.reason, self.program = reason, program
+        super().__init__(f"{reason} (in {program})")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What trying one rule showed."""
+
+    rule: str
+    fired: int
+    """How often it matched, over all programs."""
+    counterexample: Counterexample | None = None
+
+    @property
+    def ok(self) -> bool:
+        """It fired, and all it found computes the same."""
+        return self.fired > 0 and self.counterexample is None
+
+    def __str__(self) -> str:
+        if self.counterexample is not None:
+            return "unsound"
+        return "sound" if self.fired else "never fired"
+
+
+def check_sound(
+    rules: object,
+    programs: SearchStrategy[Term] | None = None,
+    *,
+    examples: int = 100,
+    smallest: bool = True,
+) -> dict[str, int]:
+    """Tries rules on random programs and computes every form they find.
+
+    :param rules: a rule, a rule set (ours or egglog's), or several.
+    :param programs: what to try them on; by default what each of the rules looks for.
+    :param examples: programs for each rule.
+    :param smallest: look for the smallest counterexample, which takes far longer than to find one.
+    :return: how often each rule matched.
+    :raises Counterexample: the rules equate programs that differ.
+    """
+    ruleset = as_ruleset(rules)
+    fired = dict.fromkeys((rule.name for rule in ruleset), 0)
+    if programs is not None:
+        _try(ruleset, programs, examples, fired, smallest)
+        return fired
+    from glenside.rewrites.soundness.instances import instances
+
+    for rule in ruleset:
+        _try(ruleset, instances(rule), examples, fired, smallest)
+    return fired
+
+
+def check_fires(
+    rules: object, programs: SearchStrategy[Term] | None = None, *, examples: int = 100
+) -> None:
+    """Likewise, and raises :class:`NeverFired` when a rule never matched."""
+    fired = check_sound(rules, programs, examples=examples)
+    idle = [name for name, count in fired.items() if not count]
+    if idle:
+        raise NeverFired(f"never fired in {examples} programs each: {', '.join(idle)}")
+
+
+def judge(
+    rules: object,
+    *,
+    examples: int = 100,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> list[Verdict]:
+    """Tries each rule by itself on programs that hold what it looks for.
+
+    :param progress: called with (rule, rules done, rules in all).
+    """
+    ruleset = as_ruleset(rules)
+    verdicts = []
+    for done, rule in enumerate(ruleset):
+        if progress:
+            progress(rule.name, done, len(ruleset.rules))
+        found = None
+        fired = {rule.name: 0}
+        try:
+            from glenside.rewrites.soundness.instances import instances
+
+            _try(RuleSet(rule.name, (rule,)), instances(rule), examples, fired)
+        except Counterexample as problem:
+            found = problem
+        verdicts.append(Verdict(rule.name, fired[rule.name], found))
+    return verdicts
+
+
+def _try(
+    ruleset: RuleSet,
+    source: SearchStrategy[Term],
+    examples: int,
+    fired: dict[str, int],
+    smallest: bool = True,
+) -> None:
+    """Adds to ``fired``; raises :class:`Counterexample` with the smallest program, or the first."""
+    from hypothesis import HealthCheck, Phase, given, settings
+    from hypothesis.errors import Unsatisfiable
+
+    from glenside.rewrites.soundness.instances import environment
+
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        report_multiple_bugs=False,
+        phases=[Phase.explicit, Phase.generate, *[Phase.shrink] * smallest],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(source)
+    def try_on(program: Term) -> None:
+        try:
+            result = check_program(
+                [program], [ruleset], environment([program]), iter_limit=4, node_limit=2_000
+            )
+        except UnsoundRewrite as problem:
+            # An ill-typed or unequal result is a match all the same.
+            fired.update({name: count + 1 for name, count in fired.items() if not count})
+            raise Counterexample(str(problem), program) from problem
+        for name, count in result.rules.items():
+            fired[name] += count
+
+    # Where no program holds what the rules look for, they never fire: that is the verdict.
+    with contextlib.suppress(Unsatisfiable):
+        try_on()

@@ -1,0 +1,171 @@
+"""Mappings as solutions of constraints that are read off the term and the device."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+
+from glenside.codegen.gpu.devices import PROFILES, device_profile
+from glenside.codegen.gpu.predict import predict
+from glenside.codegen.gpu.space import ProductSpace
+from glenside.codegen.gpu.tiling import Tiling
+from glenside.codegen.mapping import (
+    GpuMapping,
+    InfeasibleMapping,
+    MappingProblem,
+    best_mapping,
+    best_mappings,
+    thread_mappings,
+)
+from glenside.errors import TargetError
+from glenside.language.builders import access, cart_prod, compute, tensor
+from tests.codegen.codegen_help import convolution, weights
+from tests.codegen.gpu.gpu_help import space_and_step
+
+MALI = device_profile("opencl:mali-g72")
+H200 = device_profile("cuda:sm_90")
+
+
+def layer(
+    channels: int = 32, filters: int = 64, size: int = 28, kernel: int = 3, stride: int = 1
+) -> ProductSpace:
+    pads = (kernel // 2,) * 4
+    x = tensor("x", (1, channels, size, size))
+    w = tensor("w", (filters, channels, kernel, kernel))
+    term = convolution(x, w, (stride, stride), pads)
+    return space_and_step(term, {"w": weights(filters, channels, kernel, kernel)})[0]
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (5, 2), (1, 1), (3, 3)])
+def test_lifts_constraints_follow(kernel: int, stride: int) -> None:
+    """The seven that Mogers et al. wrote by hand for convolutions hold for every solution.
+
+    t tile, k kernel, s stride, K filters, C channels. They are Lift's conditions for a mapping
+    without masks; ours masks what does not divide, so where a loop's tiles cover more than the
+    loop, the condition is that what is beyond is masked: ``Tiling.groups`` counts whole tiles.
+    """
+    space = layer(kernel=kernel, stride=stride)
+    filters, rows, columns = space.of("m", "n")
+    solutions = list(MappingProblem(space, MALI).solutions())
+    assert solutions
+    for each in solutions[:: max(1, len(solutions) // 200)]:
+        tiling = Tiling(space, each)
+        for axis, dimension in ((rows, 2), (columns, 3)):
+            tile = tiling.extents[dimension]
+            if space.windows_of(axis):
+                # 1. (t - (k - s)) mod s = 0: a tile of the input holds whole windows.
+                assert (tile - (kernel - stride)) % stride == 0
+            # 2. Tiles divide the padded input: they follow by whole strides and cover it.
+            assert tiling.tile[axis] * stride == (tile - kernel) + stride or kernel == 1
+            assert tiling.groups[axis] * tiling.tile[axis] >= space.axes[axis].size
+        # 3. K divisible by kernels per group.
+        assert tiling.groups[filters] * tiling.tile[filters] % tiling.tile[filters] == 0
+        assert (
+            tiling.groups[filters] * tiling.tile[filters] - space.axes[filters].size
+            < (tiling.tile[filters])
+        )
+        # 4. k²C divisible by the elements per thread.
+        reduced = math.prod(space.axes[k].size for k in space.of("k"))
+        steps = math.prod(each.chunk) // tiling.reduced_in_group
+        covered = math.prod(each.split) * math.prod(tiling.stages) * math.prod(each.chunk)
+        assert covered % steps == 0 and reduced <= covered <= 1.25 * reduced
+        # 5. Elements per thread divisible by the vector's length.
+        assert all(r % v == 0 for r, v in zip(each.registers, each.vector, strict=True))
+        # 6. The partial buffer fits.
+        assert tiling.partial_elements * 4 <= 1 << 28
+        # 7. The group is within the device's limit, and so is its local memory.
+        assert tiling.threads <= MALI.threads_per_group
+        assert tiling.local_bytes() <= MALI.local_bytes
+
+
+def test_solutions_are_within_the_devices_limits() -> None:
+    space = layer()
+    for limits in PROFILES.values():
+        for each in best_mappings(space, limits, 5):
+            tiling = Tiling(space, each)
+            assert tiling.threads <= limits.threads_per_group
+            assert tiling.threads % limits.warp == 0
+            assert tiling.local_bytes() <= limits.local_bytes
+            assert all(g <= most for g, most in zip(tiling.grid, limits.grid_size, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("change", "conflict"),
+    [
+        ({"local_bytes": 512, "unit_local_bytes": 512}, "local memory"),
+        ({"threads_per_group": 24, "group_size": (24, 24, 24), "warp": 32}, "threads"),
+        ({"thread_registers": 34}, "registers"),
+        ({"grid_size": (1, 1, 1)}, "grid"),
+    ],
+)
+def test_an_infeasible_problem_says_what_conflicts(change: dict, conflict: str) -> None:
+    limits = dataclasses.replace(MALI, name="too small", **change)
+    with pytest.raises(InfeasibleMapping, match="cannot be mapped to too small") as caught:
+        best_mapping(layer(), limits)
+    assert conflict in caught.value.groups
+    assert isinstance(caught.value, TargetError)
+
+
+def test_the_same_problem_has_the_same_solution() -> None:
+    space = layer(filters=48, size=14)
+    first, second = (MappingProblem(space, H200).ranked() for _ in range(2))
+    assert first == second
+    assert [each.predicted for each in first] == sorted(each.predicted for each in first)
+    assert first[0] == best_mapping(space, H200)
+    assert predict(space, first[0], H200) == pytest.approx(first[0].predicted)
+
+
+def test_best_mappings_differ_in_more_than_a_detail() -> None:
+    found = best_mappings(layer(), H200, 8)
+    assert len(found) == 8 == len({each.to_json() for each in found})
+    assert len({(each.registers, each.split) for each in found}) >= 4
+
+
+def test_a_mapping_reads_back() -> None:
+    mapping = best_mapping(layer(), H200)
+    assert GpuMapping.from_json(mapping.to_json()) == mapping
+
+
+def test_a_reduction_is_split_where_results_are_few() -> None:
+    """512 x 49 results leave most of the device idle, 64 x 12544 do not."""
+    small = best_mapping(layer(512, 512, 7), H200)
+    assert math.prod(small.split) * small.threads[3] >= 8
+    large = best_mapping(layer(64, 64, 112), H200)
+    assert math.prod(large.split) == 1
+
+
+def test_any_product_has_a_mapping() -> None:
+    """Vectors, single rows, prime sizes, long reductions, results of more than 64 MiB."""
+    for a, b in (
+        ((1, 4096), (1000, 4096)),
+        ((7, 13), (1, 13)),
+        ((757, 1), (3, 1)),
+        ((1, 1), (1, 1)),
+        ((8192, 16), (4096, 16)),
+    ):
+        term = compute("dot", cart_prod(access(tensor("a", a), 1), access(tensor("b", b), 1)))
+        space, _ = space_and_step(term)
+        for limits in (MALI, H200):
+            assert len(best_mapping(space, limits).threads) == len(space.axes)
+
+
+def test_steps_between_barriers_need_be_no_power_of_two() -> None:
+    """48 reduced steps are taken 24 or 48 at a time: 32 would waste a third, 16 are too few."""
+    space = layer(channels=48, filters=192, size=13, kernel=1)
+    (mapping,) = thread_mappings(space, H200, 1)
+    assert mapping.chunk[-1] in (24, 48)
+
+
+def test_large_results_need_no_room_for_partial_sums() -> None:
+    x, w = tensor("x", (1 << 20, 16)), tensor("w", (64, 16))
+    term = compute("dot", cart_prod(access(w, 1), access(x, 1)))
+    space, _ = space_and_step(term, {"w": weights(64, 16)})
+    assert space.size("m", "n") * 4 > 1 << 26
+    assert math.prod(best_mapping(space, H200).split) == 1
+
+
+def test_unknown_profiles_are_named() -> None:
+    with pytest.raises(TargetError, match="did you mean 'opencl:mali-g72'"):
+        device_profile("opencl:mali-g7")
