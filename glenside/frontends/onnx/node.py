@@ -235,6 +235,10 @@ class Node:
         term = self.get(position)
         return None if term is None else self._importer.known(term)
 
+    def declared(self, position: int) -> onnx.TypeProto | None:
+        """What the graph around says of the type of an output, None where it says nothing."""
+        return self._importer.declared(self.proto.output[position])
+
     def array(self, position: int, what: str) -> Array:
         """The value of an operand that must be known while importing.
 
