@@ -527,6 +527,29 @@ def _show_built(products: Sequence[BuiltProduct], as_json: bool) -> None:
 
 
 @app.command()
+def sample(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="One of those listed without it.", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Where to; NAME.onnx by default."),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="What weights are drawn from.")] = 0,
+) -> None:
+    """Write a real network to try things on, its weights drawn; without NAME, list them."""
+    from glenside.samples import sample_model, sample_names
+
+    if name is None:
+        _out.print("\n".join(sample_names()))
+        return
+    path = output or Path(f"{name}.onnx")
+    path.write_bytes(sample_model(name, seed).SerializeToString())
+    _out.print(f"{path}: images of (1, 3, 224, 224)")
+
+
+@app.command()
 def targets(imports: ImportOption = None) -> None:
     """List the targets."""
     table = Table("target", "what it is")

@@ -32,6 +32,8 @@ PROTO = "@proto"
 
 _CASTS = 13
 """The opset whose ``Cast`` has bfloat16."""
+_UNKNOWN = ("is not a registered function/op", "No Op registered")
+"""What onnxruntime says of an operator that it does not have."""
 _LARGEST = 1 << 30
 """Bytes of constants that a session's model holds; a model can have 2 GB."""
 
@@ -128,11 +130,12 @@ class HostSession:
         """
         # onnxruntime's Python does not know bfloat16, which the model casts from and to instead.
         feeds = {
-            name: np.asarray(array, _given(array.dtype.name), order="C")
+            _outside(name, array.dtype.name): np.asarray(array, _given(array.dtype.name), order="C")
             for name, array in {**operands, **self._fed}.items()
         }
+        wanted = [_outside(name, dtype) for name, (dtype, _) in self._outputs.items()]
         try:
-            found = self._session.run(list(self._outputs), feeds)
+            found = self._session.run(wanted, feeds)
         except Exception as problem:  # onnxruntime's errors share no base class.
             raise GlensideError(
                 f"host-op {self.operators}: {str(problem).splitlines()[0]}"
@@ -180,6 +183,22 @@ def refusal(attributes: Mapping[str, Any], operands: Sequence[tuple[str, Shape]]
     except Exception as problem:  # onnxruntime's errors share no base class.
         return str(problem).splitlines()[0]
     return None
+
+
+@functools.cache
+def runtime_has(domain: str, operator: str) -> bool:
+    """Whether onnxruntime is installed and has such an operator."""
+    if not all(importlib.util.find_spec(each) for each in ("onnx", "onnxruntime")):
+        return False
+    import onnx
+
+    version = 1 if domain else onnx.defs.onnx_opset_version()
+    node = HostNode(operator, domain, version, "{}", (), ("y",))
+    try:
+        _session(_model([node], {}, {"y": ("float32", ())}, {}), 1)
+    except Exception as problem:  # onnxruntime's errors share no base class.
+        return not any(phrase in str(problem) for phrase in _UNKNOWN)
+    return True
 
 
 def named_outputs(attributes: Mapping[str, Any]) -> list[int]:
@@ -230,6 +249,11 @@ def _given(dtype: str) -> str:
     return "float32" if dtype == BFLOAT16.name else dtype
 
 
+def _outside(name: str, dtype: str) -> str:
+    """What a value is called where it goes in or out."""
+    return name if dtype == _given(dtype) else f"{name}@{_given(dtype)}"
+
+
 def _model(
     nodes: Sequence[HostNode], inputs: Types, outputs: Types, constants: Mapping[str, Array]
 ) -> Any:
@@ -240,11 +264,8 @@ def _model(
     def element(name: str) -> int:
         return int(helper.np_dtype_to_tensor_dtype(np.dtype(name)))
 
-    def outside(name: str) -> str:
-        return f"{name}@float32"
-
     halves = {name for name, (dtype, _) in {**inputs, **outputs}.items() if dtype != _given(dtype)}
-    names = {name: outside(name) if name in halves else name for name in (*inputs, *outputs)}
+    names = {n: _outside(n, dtype) for n, (dtype, _) in {**inputs, **outputs}.items()}
 
     def info(name: str, dtype: str, shape: Shape | None) -> Any:
         return helper.make_tensor_value_info(names[name], element(_given(dtype)), shape)

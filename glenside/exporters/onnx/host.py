@@ -18,7 +18,7 @@ from onnx import helper, version_converter
 from glenside.errors import GlensideError
 from glenside.exporters.onnx.graph import Graph, Value, element_type
 from glenside.language import Term
-from glenside.language.host import HostNode
+from glenside.language.host import HostNode, runtime_has
 
 OLDEST_OPSET = 18
 """The nodes written here mean the same in every opset from this one on."""
@@ -120,7 +120,7 @@ def host_node(
     """
     operator, version = term["operator"], term["version"]
     node = HostNode.of(term.attributes, [value.name for value in operands], outputs).proto()
-    own = term["domain"] != "" or not onnx.defs.has(operator)
+    own = term["domain"] != "" or (not onnx.defs.has(operator) and runtime_has("", operator))
     if own or _means_the_same(operator, version, opset):
         graph.append(node)
         return

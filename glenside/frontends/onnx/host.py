@@ -9,7 +9,6 @@ types. Where all fail, the node is refused; results are held against their types
 from __future__ import annotations
 
 import base64
-import functools
 import importlib.util
 import json
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ from glenside.frontends.onnx.functions import operand_type, standard
 from glenside.frontends.onnx.node import Node, dtype_name
 from glenside.frontends.refusal import Refused
 from glenside.language import Term, builders
-from glenside.language.host import ABSENT, OUTPUTS, PROTO, refusal
+from glenside.language.host import ABSENT, OUTPUTS, PROTO, refusal, runtime_has
 from glenside.language.shape import DTYPES
 
 OUT_OF_SCOPE = ("ai.onnx.preview.training",)
@@ -40,9 +39,6 @@ _LISTS = (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS)
 ONNXRUNTIME = "com.microsoft"
 """The domain of onnxruntime's own operators, of which only it knows what they are."""
 
-_UNKNOWN_OPERATOR = "is not a registered function/op"
-"""What onnxruntime says of an operator that it does not have."""
-
 _ELEMENTS = {"float": "float32", "double": "float64"}
 """Element types that onnxruntime calls otherwise than NumPy does."""
 
@@ -55,21 +51,7 @@ def knows(domain: str, operator: str) -> bool:
     if onnx.defs.has(operator, domain):
         return domain not in OUT_OF_SCOPE
     # onnxruntime has operators of its own in ONNX's domain too.
-    return domain in ("", ONNXRUNTIME) and _runtime_has(domain, operator)
-
-
-@functools.cache
-def _runtime_has(domain: str, operator: str) -> bool:
-    if importlib.util.find_spec("onnxruntime") is None:
-        return False
-    node = onnx.helper.make_node(operator, [], ["y"], domain=domain)
-    graph = onnx.helper.make_graph([node], "probe", [], [onnx.ValueInfoProto(name="y")])
-    version = 1 if domain else onnx.defs.onnx_opset_version()
-    try:
-        _open(_model(graph, domain, version))
-    except Exception as problem:  # onnxruntime's errors share no base class.
-        return _UNKNOWN_OPERATOR not in str(problem)
-    return True
+    return domain in ("", ONNXRUNTIME) and runtime_has(domain, operator)
 
 
 def lower(node: Node, reason: str) -> list[Term | None]:

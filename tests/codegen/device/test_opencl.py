@@ -30,6 +30,7 @@ from glenside.language.builders import (
     elementwise,
     tensor,
 )
+from glenside.samples import with_drawn_weights
 from tests.codegen.codegen_help import convolution, leaves, weights
 from tests.codegen.gpu.device_help import check, compare, compiled, run
 from tests.codegen.programs import (
@@ -42,7 +43,6 @@ from tests.codegen.programs import (
 from tests.effort import tries
 from tests.models import LIGHT, onnxruntime_answers, small_network, two_outputs
 from tests.strategies import environment, terms
-from tests.test_light_models import with_random_weights
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +152,7 @@ def test_the_same_model_gives_the_same_source():
 
 
 def test_squeezenet():
-    model = with_random_weights(onnx.load(LIGHT / "light_squeezenet.onnx"))
+    model = with_drawn_weights(onnx.load(LIGHT / "light_squeezenet.onnx"))
     imported = load_model(model)
     program = compiled(imported.roots, imported.params, guarded=False)
     rng = np.random.default_rng(5)
