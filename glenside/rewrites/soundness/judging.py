@@ -10,7 +10,7 @@ the e-graph holds compute the same, however many there are.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from glenside.language.interpreter import evaluate
 from glenside.language.operators import OPERATORS
 from glenside.language.shape import is_float
 from glenside.language.syntax import to_text
-from glenside.language.term import Term
+from glenside.language.term import Term, make, topological_order
 from glenside.language.units import find_unit, run_batch
 from glenside.rewrites.engine.blame import LONGEST
 from glenside.rewrites.engine.frozen import ENode, FrozenEGraph
@@ -220,6 +220,10 @@ def judge(
     return verdicts
 
 
+_TOGETHER = 8
+"""Programs that are explored in one e-graph: making an e-graph costs more than they do."""
+
+
 def _try(
     ruleset: RuleSet,
     source: SearchStrategy[Term],
@@ -228,33 +232,100 @@ def _try(
     smallest: bool = True,
 ) -> None:
     """Adds to ``fired``; raises :class:`Counterexample` with the smallest program, or the first."""
-    from hypothesis import HealthCheck, Phase, given, settings
+    # By the order in which they were drawn; the same ones are drawn now and then.
+    programs = list(dict.fromkeys(_drawn(source, examples)))
+    sound: set[Term] = set()
+    for start in range(0, len(programs), _TOGETHER):
+        together = programs[start : start + _TOGETHER]
+        try:
+            explored = _explored(ruleset, _apart(together))
+        except UnsoundRewrite as problem:
+            # An ill-typed or unequal result is a match all the same.
+            fired.update({name: count + 1 for name, count in fired.items() if not count})
+            found = _blamed(ruleset, together, problem)
+            if smallest:
+                _shrink(ruleset, source, examples, sound)
+            raise found from problem
+        sound.update(together)
+        for name, count in explored.rules.items():
+            fired[name] += count
+
+
+def _drawn(source: SearchStrategy[Term], examples: int) -> list[Term]:
+    """So many programs, always the same; none where the source has none."""
+    programs: list[Term] = []
+    _given(source, examples, programs.append, smallest=False)
+    return programs
+
+
+def _shrink(
+    ruleset: RuleSet, source: SearchStrategy[Term], examples: int, sound: Collection[Term]
+) -> None:
+    """Draws the same programs once more and raises :class:`Counterexample` with the smallest.
+
+    :param sound: those on which the rules are known to be right.
+    """
+
+    def judge(program: Term) -> None:
+        if program in sound:
+            return
+        try:
+            _explored(ruleset, [program])
+        except UnsoundRewrite as problem:
+            raise Counterexample(str(problem), program) from problem
+
+    _given(source, examples, judge, smallest=True)
+
+
+def _given(
+    source: SearchStrategy[Term], examples: int, body: Callable[[Term], None], smallest: bool
+) -> None:
+    from hypothesis import HealthCheck, Phase, given, seed, settings
     from hypothesis.errors import Unsatisfiable
 
-    from glenside.rewrites.soundness.instances import environment
-
+    @seed(0)
     @settings(
         max_examples=examples,
         deadline=None,
         database=None,
-        derandomize=True,
         report_multiple_bugs=False,
-        phases=[Phase.explicit, Phase.generate, *[Phase.shrink] * smallest],
+        phases=[Phase.generate, *[Phase.shrink] * smallest],
         suppress_health_check=list(HealthCheck),
     )
     @given(source)
-    def try_on(program: Term) -> None:
-        try:
-            result = check_program(
-                [program], [ruleset], environment([program]), iter_limit=4, node_limit=2_000
-            )
-        except UnsoundRewrite as problem:
-            # An ill-typed or unequal result is a match all the same.
-            fired.update({name: count + 1 for name, count in fired.items() if not count})
-            raise Counterexample(str(problem), program) from problem
-        for name, count in result.rules.items():
-            fired[name] += count
+    def with_each(program: Term) -> None:
+        body(program)
 
     # Where no program holds what the rules look for, they never fire: that is the verdict.
     with contextlib.suppress(Unsatisfiable):
-        try_on()
+        with_each()
+
+
+def _explored(ruleset: RuleSet, programs: Sequence[Term]) -> Saturation:
+    from glenside.rewrites.soundness.instances import environment
+
+    limits = {"iter_limit": 4, "node_limit": 2_000 * len(programs)}
+    return check_program(programs, [ruleset], environment(programs), **limits)
+
+
+def _apart(programs: Sequence[Term]) -> list[Term]:
+    """The programs with tensors of their own."""
+    made: list[Term] = []
+    for number, program in enumerate(programs):
+        own: dict[Term, Term] = {}
+        for term in topological_order([program]):
+            named = {"name": term["name"] + "'" * number} if term.op == "tensor" else {}
+            operands = [own[child] for child in term.children]
+            own[term] = make(term.op, operands, **{**term.attributes, **named})
+        made.append(own[program])
+    return made
+
+
+def _blamed(ruleset: RuleSet, programs: Sequence[Term], problem: UnsoundRewrite) -> Counterexample:
+    """What was found for several programs, told of the one for which it is."""
+    for program in programs:
+        try:
+            _explored(ruleset, [program])
+        except UnsoundRewrite as own:
+            return Counterexample(str(own), program)
+    return Counterexample(str(problem), _apart(programs)[-1])
