@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glenside.errors import GlensideError, UnsoundRewrite
+from glenside.errors import GlensideError, InputError, UnsoundRewrite
 from glenside.language.interpreter import evaluate
 from glenside.language.operators import OPERATORS
 from glenside.language.shape import is_float
@@ -67,7 +67,10 @@ def _evaluate(
     egraph: FrozenEGraph, node: ENode, values: Sequence[Array], env: Mapping[str, Array]
 ) -> Array:
     if node.op == "tensor":
-        return evaluate([node.term(())], env)[0]
+        try:
+            return evaluate([node.term(())], env)[0]
+        except InputError as problem:  # Of a tensor that a rule made up.
+            raise UnsoundRewrite(f"the program has no such input: {problem}") from None
     types = tuple(egraph.types[child] for child in node.children)
     arrays = [values[child] for child in node.children]
     if node.op == "call":

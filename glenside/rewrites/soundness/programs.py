@@ -337,11 +337,14 @@ def scaled_attention(draw: Draw, most_batches: int = 2) -> Term:
         )
         if kind != "number" and draw(st.booleans()):
             # Whatever of it are items: it is one number for all or it is not.
+            while scale.type.rank < len(scores.shape):
+                scale = builders.unsqueeze(scale, 0)
             scale = builders.access(scale, draw(st.integers(0, scale.type.rank)))
+            scale = builders.broadcast(scale, scores.shape)
         # Not by what may be zero.
         function = draw(st.sampled_from(("mul", "div"))) if kind == "number" else "mul"
         swap = function == "mul" and draw(st.booleans())
-        scores = builders.elementwise(function, *((scale, scores) if swap else (scores, scale)))
+        scores = _fold(function, *((scale, scores) if swap else (scores, scale)))
     last = scores.children[0] if scores.op == "access" else scores
     rows = builders.compute("softmax", builders.access(last, shared + 1))
     return builders.compute("dot", builders.cart_prod(rows, v, shared))
@@ -360,7 +363,7 @@ def _map(function: str, x: Term) -> Term:
 
 
 def _fold(function: str, x: Term, y: Term) -> Term:
-    """Of two operands that NumPy would broadcast."""
+    """Of two operands that NumPy would broadcast; one that has the shape stays what it is."""
     shape = builders.broadcast_shapes(x.shape, y.shape)
     sides = (z if z.shape == shape else builders.broadcast_to(z, shape) for z in (x, y))
     return builders.outer_only(builders.compute(function, builders.pair(*map(_item, sides))))
