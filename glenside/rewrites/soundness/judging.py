@@ -10,6 +10,8 @@ the e-graph holds compute the same, however many there are.
 from __future__ import annotations
 
 import contextlib
+import math
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -146,6 +148,8 @@ class Verdict:
     fired: int
     """How often it matched, over all programs."""
     counterexample: Counterexample | None = None
+    tried: bool = True
+    """False where time was up before."""
 
     @property
     def ok(self) -> bool:
@@ -155,6 +159,8 @@ class Verdict:
     def __str__(self) -> str:
         if self.counterexample is not None:
             return "unsound"
+        if not self.tried:
+            return "not tried"
         return "sound" if self.fired else "never fired"
 
 
@@ -196,30 +202,48 @@ def check_fires(
         raise NeverFired(f"never fired in {examples} programs each: {', '.join(idle)}")
 
 
+MORE = 10
+"""How many times more programs are drawn of a rule that has not fired yet, to see it fire."""
+
+
 def judge(
     rules: object,
     *,
     examples: int = 100,
+    time_limit: float | None = None,
     progress: Callable[[str, int, int], None] | None = None,
+    judged: Callable[[Verdict], None] | None = None,
 ) -> list[Verdict]:
     """Tries each rule by itself on programs that hold what it looks for.
 
+    A rule that fires on none of them is tried on up to :data:`MORE` times as many.
+
+    :param time_limit: seconds after which no further rule is begun; None: no limit, and the same
+        verdicts everywhere.
     :param progress: called with (rule, rules done, rules in all).
+    :param judged: called with each verdict once it is known.
     """
+    from glenside.rewrites.soundness.instances import instances
+
+    end = math.inf if time_limit is None else time.monotonic() + time_limit
     ruleset = as_ruleset(rules)
-    verdicts = []
+    verdicts: list[Verdict] = []
     for done, rule in enumerate(ruleset):
         if progress:
             progress(rule.name, done, len(ruleset.rules))
-        found = None
-        fired = {rule.name: 0}
-        try:
-            from glenside.rewrites.soundness.instances import instances
-
-            _try(RuleSet(rule.name, (rule,)), instances(rule), examples, fired)
-        except Counterexample as problem:
-            found = problem
-        verdicts.append(Verdict(rule.name, fired[rule.name], found))
+        fired, found = {rule.name: 0}, None
+        tried = time.monotonic() < end
+        if tried:
+            alone, source = RuleSet(rule.name, (rule,)), instances(rule)
+            try:
+                _try(alone, source, examples, fired)
+                if not fired[rule.name]:
+                    _try(alone, source, MORE * examples, fired, until_fired=True)
+            except Counterexample as problem:
+                found = problem
+        verdicts.append(Verdict(rule.name, fired[rule.name], found, tried))
+        if judged:
+            judged(verdicts[-1])
     return verdicts
 
 
@@ -233,8 +257,12 @@ def _try(
     examples: int,
     fired: dict[str, int],
     smallest: bool = True,
+    until_fired: bool = False,
 ) -> None:
-    """Adds to ``fired``; raises :class:`Counterexample` with the smallest program, or the first."""
+    """Adds to ``fired``; raises :class:`Counterexample` with the smallest program, or the first.
+
+    :param until_fired: not all programs, but until all rules have fired.
+    """
     # By the order in which they were drawn; the same ones are drawn now and then.
     programs = list(dict.fromkeys(_drawn(source, examples)))
     sound: set[Term] = set()
@@ -252,6 +280,8 @@ def _try(
         sound.update(together)
         for name, count in explored.rules.items():
             fired[name] += count
+        if until_fired and all(fired.values()):
+            return
 
 
 def _drawn(source: SearchStrategy[Term], examples: int) -> list[Term]:
