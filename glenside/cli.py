@@ -418,7 +418,11 @@ def explore(
     if until is not None:
         _out.print("found" if found else "not found", soft_wrap=True)
     reason = exploration.stop_reason
-    _out.print(f"stop reason: {reason.value}" if reason else "stopped where the pattern was found")
+    if exploration.failure is not None:
+        _out.print(f"not explored: {exploration.failure}", soft_wrap=True)
+    else:
+        ended = f"stop reason: {reason.value}" if reason else "stopped where the pattern was found"
+        _out.print(ended)
     for path, what in ((html, "page"), (plot, "charts")):
         if path is not None:
             _out.print(f"{what} in {path}", soft_wrap=True)
