@@ -195,11 +195,22 @@ def check_sound(
 def check_fires(
     rules: object, programs: SearchStrategy[Term] | None = None, *, examples: int = 100
 ) -> None:
-    """Likewise, and raises :class:`NeverFired` when a rule never matched."""
+    """Likewise, and raises :class:`NeverFired` when a rule never matched, on :data:`MORE` times as
+    many programs either."""
+    from glenside.rewrites.soundness.instances import instances
+
     fired = check_sound(rules, programs, examples=examples)
+    for rule in as_ruleset(rules):
+        alone = {rule.name: fired[rule.name]}
+        if not alone[rule.name]:
+            source = instances(rule) if programs is None else programs
+            found = RuleSet(rule.name, (rule,))
+            _try(found, source, MORE * examples, alone, until_fired=True)
+            fired |= alone
     idle = [name for name, count in fired.items() if not count]
     if idle:
-        raise NeverFired(f"never fired in {examples} programs each: {', '.join(idle)}")
+        tried = MORE * examples
+        raise NeverFired(f"never fired in {tried} programs each: {', '.join(idle)}")
 
 
 MORE = 10
