@@ -38,6 +38,7 @@ from tests.codegen.programs import (
     a_value_and_what_is_made_of_it,
     eight_layers,
     of_any_length,
+    over_nothing,
     small_net,
 )
 from tests.effort import tries
@@ -66,6 +67,12 @@ def test_both_a_value_and_what_is_made_of_it_are_outputs():
 @pytest.mark.parametrize("shape", [(0,), (3, 0, 4), (757,)])
 def test_empty_arrays_and_odd_lengths(shape):
     check(of_any_length(shape))
+
+
+def test_what_is_computed_of_nothing():
+    expected = over_nothing()
+    for term, got in zip(expected, run(list(expected))[0], strict=True):
+        compare(got, np.asarray(expected[term], got.dtype))
 
 
 def test_host_operators_split_the_program():
