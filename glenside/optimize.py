@@ -208,6 +208,8 @@ def optimize(
         program.report = report.checked(
             checking.check(program, imported, progress=progress, counterparts=counterparts)
         )
+    # Only now: what the check drew need not meet them.
+    program.requirements = imported.requirements
     return program
 
 

@@ -16,7 +16,10 @@ from glenside.errors import ModelError
 from glenside.frontends.onnx.node import Node
 from glenside.language import Term
 
-Functions = dict[tuple[str, str], onnx.FunctionProto]
+Identity = tuple[str, str, str]
+"""What tells functions apart: domain, name and overload."""
+
+Functions = dict[Identity, onnx.FunctionProto]
 
 
 POOLS = ("AveragePool", "LpPool", "MaxPool")
@@ -24,16 +27,28 @@ POOLS = ("AveragePool", "LpPool", "MaxPool")
 
 
 def local_functions(model: onnx.ModelProto) -> Functions:
-    """The functions a model defines, by domain and name.
+    """The functions a model defines, by what tells them apart.
 
-    :raises ModelError: one is called as a standard operator is; ONNX leaves open which counts.
+    :raises ModelError: two are the same, or one is called as a standard operator is; ONNX leaves
+        open which counts.
     """
     versions = {standard(each.domain): each.version for each in model.opset_import}
+    found: Functions = {}
     for each in model.functions:
         domain = standard(each.domain)
-        if domain in versions and _is_standard(each.name, versions[domain], domain):
+        plain = not each.overload and domain in versions
+        if plain and _is_standard(each.name, versions[domain], domain):
             raise ModelError(f"function {each.name!r} has the name of a standard operator")
-    return {(standard(each.domain), each.name): each for each in model.functions}
+        key = domain, each.name, each.overload
+        if found.setdefault(key, each) is not each:
+            which = f", overload {each.overload!r}" if each.overload else ""
+            raise ModelError(f"function {each.name!r}{which} is defined more than once")
+    return found
+
+
+def identity(call: onnx.NodeProto) -> Identity:
+    """Which function a node calls, if it calls one."""
+    return standard(call.domain), call.op_type, call.overload
 
 
 def _is_standard(operator: str, version: int, domain: str) -> bool:
@@ -103,6 +118,8 @@ def check_types(node: Node, results: Sequence[Any]) -> None:
     types: dict[str, onnx.TypeProto] = {}
     for position, operand in enumerate(node.inputs):
         if operand is None:
+            # Inside a function it may have a name all the same: that of an operand left out.
+            copy.input[position] = ""
             continue
         kind = _sequence_type(operand) if isinstance(operand, tuple) else operand_type(operand)
         if kind is None:
