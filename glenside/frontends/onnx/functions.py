@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 
 from glenside.errors import ModelError
+from glenside.frontends.onnx.loading import DEPRECATED_YET_MEANT
 from glenside.frontends.onnx.node import Node
 from glenside.language import Term
 
@@ -79,6 +80,8 @@ def schema_body(node: Node) -> onnx.FunctionProto | None:
     if data is None and schema.has_context_dependent_function:
         versions = [v for v in schema.context_dependent_function_opset_versions if v <= node.opset]
         if versions:
+            if any(isinstance(x, tuple) for x in node.inputs):
+                return None
             types = [operand_type(x).SerializeToString() for x in node.inputs]
             data = schema.get_context_dependent_function_with_opset_version(
                 max(versions), node.proto.SerializeToString(), types
@@ -109,7 +112,7 @@ def check_types(node: Node, results: Sequence[Any]) -> None:
         do not fit, or that the result is another one.
     """
     domain = standard(node.proto.domain)
-    if not onnx.defs.has(node.operator, domain):
+    if not onnx.defs.has(node.operator, domain) or node.operator in DEPRECATED_YET_MEANT:
         return
     if any(each.HasField("g") or each.graphs for each in node.proto.attribute):
         return  # What goes into a subgraph is checked inside it.
@@ -150,6 +153,8 @@ def check_types(node: Node, results: Sequence[Any]) -> None:
 
 def _fits(declared: onnx.TypeProto, result: Term) -> bool:
     """Whether a result is of the type that ONNX infers, as far as it does."""
+    if declared.HasField("optional_type"):
+        declared = declared.optional_type.elem_type
     kind = declared.tensor_type
     if not declared.HasField("tensor_type"):
         return False

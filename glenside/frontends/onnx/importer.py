@@ -27,7 +27,14 @@ from glenside.frontends.onnx.node import (
     node_name,
 )
 from glenside.frontends.onnx.ordering import needed, subgraphs
-from glenside.frontends.onnx.tensors import NARROW, WIDENING, dense, to_array
+from glenside.frontends.onnx.tensors import (
+    NARROW,
+    STORING,
+    WIDENING,
+    dense,
+    narrow_name,
+    to_array,
+)
 from glenside.frontends.refusal import Refused
 from glenside.language import (
     TRANSFORMERS,
@@ -88,7 +95,8 @@ def import_model(
     """Reads an ONNX model.
 
     :param model: path, serialised bytes or ``onnx.ModelProto``.
-    :param shapes: axis lengths of inputs by name, for what the model leaves open.
+    :param shapes: axis lengths of inputs by name, for what the model leaves open. An input for
+        which the model has a default is that constant, unless it is named here or in ``params``.
     :param params: arrays of inputs that are known in advance: they become constants, and what
         depends on them alone (shapes, say) is worked out while importing.
     :param fold_limit: bytes up to which constants are computed now; larger ones stay terms.
@@ -203,18 +211,23 @@ class Importer:
                 raise ModelError(f"input {name!r}: {problem}") from None
         for name, array in fixed.items():
             self._define(name, self.parameter(name, array))
-        self._initializers(proto.graph)
+        self._initializers(proto.graph, inputs)
 
-    def _initializers(self, graph: onnx.GraphProto) -> None:
+    def _initializers(self, graph: onnx.GraphProto, given: Collection[str] = ()) -> None:
+        """Enters what a graph holds the value of, but for the inputs that are ``given``."""
         try:
             for tensor in graph.initializer:
                 name = tensor.name
+                if name in given:
+                    continue
                 term = self.parameter(name, to_array(tensor, name))
                 if tensor.data_type in NARROW:
-                    self._narrow[term] = onnx.TensorProto.DataType.Name(tensor.data_type).lower()
+                    self._narrow[term] = narrow_name(tensor.data_type)
                 self._define(name, term)
             for sparse in graph.sparse_initializer:
                 name = sparse.values.name
+                if name in given:
+                    continue
                 self._define(name, self.parameter(name, dense(sparse, name)))
         except Refused as problem:
             raise ModelError(f"initializer {name!r}: {problem}") from None
@@ -333,7 +346,7 @@ class Importer:
             self._dequantised.update(each for each in results if isinstance(each, Term))
         try:
             settled = [
-                self._settle(name, result) if name else None
+                self._settle(name, result, proto) if name else None
                 for name, result in zip(proto.output, results, strict=False)
             ]
         except GlensideError as problem:
@@ -365,9 +378,9 @@ class Importer:
         node = Node(proto, self.opsets[domain], self, used)
         identity = functions.identity(proto)
         stored = {self._narrow[x] for x in node.inputs if x in self._narrow}
-        if stored and proto.op_type not in WIDENING:
+        if stored and proto.op_type not in (*WIDENING, *STORING):
             kinds = ", ".join(sorted(stored))
-            raise Refused(f"weights stored as {kinds} must be cast or dequantised before use")
+            raise Refused(f"values stored as {kinds} must be cast or dequantised before use")
         if identity not in self._local:
             loading.check_node(proto, str(node), self.opsets)
         try:
@@ -453,7 +466,7 @@ class Importer:
             if missing and node.wants(position):
                 raise Refused(f"output {position} ({name!r}) is not supported")
 
-    def _settle(self, name: str, result: Any) -> Value:
+    def _settle(self, name: str, result: Any, proto: onnx.NodeProto) -> Value:
         """A result as a term: known values become parameters, small ones are folded."""
         if result is None or isinstance(result, Missing):
             return result
@@ -461,7 +474,7 @@ class Importer:
             return tuple(self.fold(f"{name}_{i}", each) for i, each in enumerate(result))
         if self._calls:
             name = "/".join((*self._calls, name))
-        if isinstance(result, Term) and result in self._narrow:
+        if isinstance(result, Term) and result in self._narrow and proto.op_type in WIDENING:
             # Widened to what it is held in already: from now on numbers like others.
             return self.parameter(name, self._arrays[result["name"]])
         if not isinstance(result, Term):
@@ -476,7 +489,20 @@ class Importer:
         if not term.children or self._varies(term) or self._is_dequantised(term):
             return term
         folded = self._folding.fold(name, term, self._arrays)
-        return term if folded is None else self.parameter(name, folded)
+        if folded is None:
+            return term
+        made = self.parameter(name, folded)
+        if term in self._narrow:
+            self._narrow[made] = self._narrow[term]
+        return made
+
+    def narrow(self, term: Term) -> str | None:
+        """The narrow type that a value is of, though it is held in a wider one."""
+        return self._narrow.get(term)
+
+    def store(self, term: Term, kind: str) -> None:
+        """Remembers that a value is of a narrow type."""
+        self._narrow[term] = kind
 
     def _is_dequantised(self, term: Term) -> bool:
         """Whether a term is what a DequantizeLinear gives, moved about: units take the integers
@@ -556,6 +582,11 @@ class Importer:
         outputs: dict[str, Term] = {}
         for output in self._graph.output:
             term = self.value(output.name)
+            if isinstance(term, Term) and term in self._narrow:
+                kind = self._narrow[term]
+                raise ModelError(
+                    f"output {output.name!r} is of element type {kind}, which is not supported"
+                )
             if not isinstance(term, Term):
                 kind = "a sequence: only tensors are supported" if term else "without a value"
                 raise ModelError(f"output {output.name!r} is {kind}")

@@ -193,12 +193,14 @@ def _compress(node: Node) -> Term:
 @operator("NonZero")
 def _non_zero(node: Node) -> Array:
     # How many there are decides the shape of the result.
-    return np.array(np.nonzero(node.array(0, "the data")), np.int64)
+    return np.array(
+        np.nonzero(node.array(0, "the data, which decides the shape of the result,")), np.int64
+    )
 
 
 @operator("Unique")
 def _unique(node: Node) -> list[Term | Array | None]:
-    data = node.array(0, "the data")
+    data = node.array(0, "the data, which decides the shape of the result,")
     axis = None
     if "axis" in node.attributes:
         axis = node.axis(node.attributes.integer("axis"), data.ndim)

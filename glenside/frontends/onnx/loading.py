@@ -22,6 +22,10 @@ from glenside.language import AccessType
 OLDEST_OPSET = 6
 """Older models are read where all they use means the same in this one."""
 
+DEPRECATED_YET_MEANT = ("GroupNormalization",)
+"""Operators that ONNX deprecated when it changed them, though their first form is in use; its
+checker and its inference refuse that form."""
+
 Source = str | Path | bytes | onnx.ModelProto
 Array = np.ndarray[Any, Any]
 Shapes = Mapping[str, Sequence[int]]
@@ -107,7 +111,7 @@ def check_node(node: onnx.NodeProto, shown: str, versions: Mapping[str, int]) ->
     Models are not checked as a whole: onnx then also wants types for all outputs, which nothing
     here needs or trusts.
     """
-    if not onnx.defs.has(node.op_type, node.domain):
+    if not onnx.defs.has(node.op_type, node.domain) or node.op_type in DEPRECATED_YET_MEANT:
         return
     if any(each.HasField("g") or each.graphs for each in node.attribute):
         node = _without_subgraphs(node)
@@ -179,17 +183,26 @@ def _unchanged(model: onnx.ModelProto, version: int) -> bool:
 
 def input_names(graph: onnx.GraphProto) -> list[str]:
     """The graph's inputs that are not initializers, in order."""
-    initialized = {each.name for each in graph.initializer}
-    initialized |= {each.values.name for each in graph.sparse_initializer}
+    initialized = initializer_names(graph)
     return [each.name for each in graph.input if each.name not in initialized]
+
+
+def initializer_names(graph: onnx.GraphProto) -> set[str]:
+    """What the graph holds the value of; inputs among these have it as a default."""
+    initialized = {each.name for each in graph.initializer}
+    return initialized | {each.values.name for each in graph.sparse_initializer}
 
 
 def known_inputs(
     graph: onnx.GraphProto, model: str, params: Mapping[str, Array], shapes: Shapes
 ) -> dict[str, Array]:
-    """``params`` as arrays; raises :class:`InputError` where they are not those of inputs."""
+    """``params`` as arrays; raises :class:`InputError` where they are not those of inputs.
+
+    An input that has a default takes another value so.
+    """
     names = input_names(graph)
-    unknown = [name for name in params if name not in names]
+    listed = {each.name for each in graph.input}
+    unknown = [name for name in params if name not in listed]
     if unknown:
         raise InputError(
             f"params: {', '.join(map(repr, unknown))}: the inputs of {model} are "
@@ -216,12 +229,12 @@ def known_inputs(
 
 
 def input_types(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, AccessType]:
-    """Types of the graph's inputs that are not initializers, in order.
+    """Types of the graph's inputs, in order; those with defaults only where ``shapes`` has them.
 
     :param shapes: axis lengths by input name; they settle what the file leaves open.
     :raises ModelError: a shape stays open, or ``shapes`` contradicts the model.
     """
-    names = set(input_names(graph))
+    names = {*input_names(graph), *shapes}
     for name, times in Counter(each.name for each in graph.input).items():
         if times > 1:
             raise ModelError(f"input {name!r} is listed more than once")

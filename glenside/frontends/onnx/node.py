@@ -249,6 +249,16 @@ class Node:
         """As :meth:`known`, of any term."""
         return self._importer.known(term)
 
+    def narrow(self, position: int) -> str | None:
+        """The type of 8, 4 or 2 bits that an operand is of, held in a wider one; mostly None."""
+        term = self.get(position)
+        return None if term is None else self._importer.narrow(term)
+
+    def stored(self, term: Term, kind: str) -> Term:
+        """``term`` as a result of a narrow type, which only some operators take."""
+        self._importer.store(term, kind)
+        return term
+
     def array(self, position: int, what: str) -> Array:
         """The value of an operand that must be known while importing.
 
