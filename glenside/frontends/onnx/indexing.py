@@ -192,10 +192,11 @@ def _compress(node: Node) -> Term:
 
 @operator("NonZero")
 def _non_zero(node: Node) -> Array:
-    # How many there are decides the shape of the result.
-    return np.array(
-        np.nonzero(node.array(0, "the data, which decides the shape of the result,")), np.int64
-    )
+    data = node.array(0, "the data, which decides the shape of the result,")
+    if not data.ndim:
+        # A single number has a place, but no axes to count it along.
+        return np.zeros((0, np.count_nonzero(data)), np.int64)
+    return np.array(np.nonzero(data), np.int64)
 
 
 @operator("Unique")

@@ -89,6 +89,8 @@ def _local_response_normalization(node: Node) -> Term:
     bias = node.attributes.real("bias", 1.0)
     if size < 1 or x.type.rank < 2:
         raise node.error(f"size {size} and data of shape {x.shape} do not fit")
+    if not x.type.size:
+        return x
     padded = builders.pad(square(x), 1, (size - 1) // 2, size // 2)
     moved, inverse = to_end(padded, [1])
     looks = builders.windows(access(moved, x.type.rank - 1), (size,), (1,))
@@ -126,13 +128,15 @@ def _layer_normalization(node: Node) -> list[Term | None]:
     x, scale, bias = node[0], node[1], node.get(2)
     axis = node.axis(node.attributes.integer("axis", -1), x.type.rank)
     epsilon = node.attributes.real("epsilon", 1e-5)
+    stash = dtype_name(node.attributes.integer("stash_type", 1))
     wide = builders.cast(x, _stash(node, x))
     axes = range(axis, x.type.rank)
     mean = reduce("mean", wide, axes, True)
     centred = sub(wide, mean)
     spread_ = reciprocal_deviation(centred, axes, epsilon)
     result = mul(builders.cast(mul(centred, spread_), x.dtype), scale)
-    return [result if bias is None else add(result, bias), mean, spread_]
+    statistics = [builders.cast(each, stash) for each in (mean, spread_)]
+    return [result if bias is None else add(result, bias), *statistics]
 
 
 def _stash(node: Node, x: Term) -> str:

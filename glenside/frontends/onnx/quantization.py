@@ -15,11 +15,14 @@ from glenside.frontends.lowering.phrases import (
     add,
     div,
     elementwise,
+    like,
     matmul,
     maximum,
     minimum,
     mul,
+    reduce,
     reshape,
+    select,
     sub,
     unsqueeze_to,
 )
@@ -111,6 +114,19 @@ def _quantize_linear(node: Node) -> Term:
 def _check_integer(node: Node, dtype: str) -> None:
     if dtype in FLOATS or dtype == "bool":
         raise node.error(f"cannot quantise to {dtype}")
+
+
+@operator("DynamicQuantizeLinear")
+def _dynamic_quantize_linear(node: Node) -> list[Term | None]:
+    x = node[0]
+    axes = list(range(x.type.rank))
+    least = minimum(reduce("min", x, axes, False), 0)
+    most = maximum(reduce("max", x, axes, False), 0)
+    scale = div(sub(most, least), 255)
+    # Data that is zero everywhere has no range: as onnxruntime does, any scale is right.
+    scale = select(elementwise("equal", scale, like(scale, 0)), 1, scale)
+    zero_point = saturate(div(sub(like(least, 0), least), scale), None, "uint8")
+    return [saturate(div(x, scale), zero_point, "uint8"), scale, zero_point]
 
 
 @operator("DequantizeLinear")
