@@ -19,7 +19,7 @@ import multiprocessing
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -44,8 +44,8 @@ DTYPES = {
     "tensor(float)": "float32",
     "tensor(double)": "float64",
     **{f"tensor({name})": name for name in ("float16", "bfloat16", "bool")},
-    **{f"tensor({sign}int{bits})": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
-}  # fmt: skip
+    **{f"tensor({each}{n})": f"{each}{n}" for each in ("int", "uint") for n in (8, 16, 32, 64)},
+}
 PREFERRED = ("float32", "int64", "int32", "uint8", "int8", "bool")
 RTOL = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-4, "float64": 1e-6}
 HALVES = ("float16", "bfloat16")
@@ -61,21 +61,34 @@ ENDED = "a runtime ended the process"
 UNDEFINED = "differs where ONNX defines nothing, or the judge is known to be wrong"
 
 DIFFERENCES = {
-    "the reference forgets lengths": r"(RNN|GRU|LSTM)-\d+ #[024] (T=|without hidden)",
-    "onnxruntime gives memory nobody wrote": r"LSTM-\d+ #\d axis 0 empty",
-    "the reference gives a sum of uint32 as uint64": r"ReduceSumSquare.*=uint32",
-    "the reference is wrong until opset 12": r"(Softmax|LogSoftmax|Hardmax)-(6|11) ",
-    "the reference counts the padding until opset 7": r"AveragePool-6 ",
+    "ONNX leaves the mask open": r"Dropout-7 ",
+    "ONNX leaves reductions over nothing open": r"ReduceMean-\d+ #(5|6|9|10) ",
+    "ONNX leaves open where NaN stands": r"TopK-\d+ #0 odd",
+    "ONNX leaves windows of length 1 open": r"(Blackman|Hamming|Hann)Window-17 #0 periodic",
     "no window of no data": r"(Max|Average)Pool-\d+ #2 axis [23] empty",
-    "the reference takes N for C, onnxruntime has odd sizes only": r"LRN-\d+ #0 (T=|size=)",
-    "the reference forgets factors": r"Gemm-6 ",
-    "the reference has other dtypes than ONNX": (
-        r"(LayerNormalization-17 .* T=bfloat16|BatchNormalization-1[45] #5 (T|U|T2)=|MaxPool-22 #1 T=)"
-    ),
+    "onnxruntime forms powers of integers as integers": r"ReduceLogSumExp-\d+ #[12] T=int",
+    "onnxruntime takes places for those in the shape asked for": r"MaxUnpool-\d+ #1 without",
+    "onnxruntime gives memory nobody wrote": r"LSTM-\d+ #\d axis 0 empty",
     "onnxruntime cuts off where ONNX rounds": r"Resize-10 #3 T=u?int",
+    "the reference is wrong until opset 12": r"(Softmax|LogSoftmax|Hardmax)-(6|11) ",
+    "the reference forgets lengths": r"(RNN|GRU|LSTM)-\d+ #[024] (T=|without hidden)",
+    "the reference forgets factors": r"Gemm-6 ",
+    "the reference forgets an axis": r"GlobalMaxPool-\d+ #1 T=",
+    "the reference counts the padding until opset 7": r"AveragePool-6 ",
+    "the reference counts the overhang": r"LpPool-\d+ #2 T=",
+    "the reference takes N for C, onnxruntime has odd sizes only": r"LRN-\d+ #0 (T=|size=)",
     "the reference lets integers wrap": r"QuantizeLinear-\d+ .* T[12]=int32",
+    "the reference rounds after the zero point": r"QLinear(Conv|MatMul)-\d+ #0 T",
+    "the reference looks up in integers and halves": r"GridSample-\d+ #0 T[12]=",
+    "the reference gives another dtype than ONNX says": (
+        r"(ReduceSumSquare-\d+ .* T=uint32|LayerNormalization-17 .* T=bfloat16"
+        r"|BatchNormalization-1[45] #5 (T|U|T2)=|MaxPool-22 #1 T=|AffineGrid-20 #\d T1=)"
+    ),
 }
 """By reason, the cases that differ from what other runtimes give."""
+
+ENDS_ONNXRUNTIME = r"(GRU|LSTM)-\d+ #\d axis \d empty|Unique-\d+ #1 axis 1 empty"
+"""Cases that onnxruntime is not asked about: it would end the process."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +125,8 @@ def schemas(operator: str) -> Iterator[tuple[int, Any]]:
             yield opset, schema
 
 
-def cases(operator: str) -> Iterator[Case]:
-    """All cases of an operator, in an order that is the same everywhere."""
+def cases(operator: str, chosen: Callable[[str], bool] = lambda name: True) -> Iterator[Case]:
+    """The cases of an operator whose names are chosen, in an order that is the same everywhere."""
     ways = [recipe for name, recipe in recipes() if name == operator]
     for opset, schema in schemas(operator):
         for number, way in enumerate(ways):
@@ -122,9 +135,8 @@ def cases(operator: str) -> Iterator[Case]:
                 if bound is None:
                     continue
                 for what, changed, dtypes in _changes(bound, schema):
-                    made = _case(
-                        f"{operator}-{opset} #{number} {what}", changed, dtypes, schema, opset
-                    )
+                    name = f"{operator}-{opset} #{number} {what}"
+                    made = _case(name, changed, dtypes, schema, opset) if chosen(name) else None
                     if made is not None:
                         yield made
 
@@ -188,7 +200,7 @@ def _changes(way: Recipe, schema: Any) -> Iterator[tuple[str, Recipe, dict[str, 
         for dtype in variables[name]:
             if dtype != usual[name]:
                 yield f"{name}={dtype}", way, {**usual, name: dtype}
-    for i in range(schema.min_input, len(way.operands)):
+    for i in range(schema.min_input, min(len(way.operands), len(schema.inputs))):
         if way.operands[i] is not None:
             left = [*way.operands[:i], None, *way.operands[i + 1 :]]
             yield f"without operand {i}", replace(way, operands=left), usual
@@ -342,6 +354,8 @@ def onnxruntime_says(case: Case) -> list[Array] | str:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     if any(a.dtype == ml_dtypes.bfloat16 for a in case.inputs.values()):
         return "its Python knows no bfloat16"
+    if re.match(ENDS_ONNXRUNTIME, case.name):
+        return "it ends the process"
     try:
         session = onnxruntime.InferenceSession(
             case.model.SerializeToString(), options, providers=["CPUExecutionProvider"]
@@ -367,13 +381,8 @@ def difference(got: Array, wanted: Array) -> str:
         return f"has shape {got.shape}, not {wanted.shape}"
     a, b = got.astype(np.float64), wanted.astype(np.float64)
     rtol = RTOL.get(got.dtype.name, 0.0)
-    if not np.allclose(
-        a,
-        b,
-        rtol,
-        rtol * max(1.0, float(np.nanmax(np.abs(np.where(np.isfinite(b), b, 0)), initial=0))),
-        equal_nan=True,
-    ):
+    largest = np.abs(b[np.isfinite(b)]).max(initial=1.0)
+    if not np.allclose(a, b, rtol, rtol * largest, equal_nan=True):
         return f"is {a.reshape(-1)[:6].tolist()}, not {b.reshape(-1)[:6].tolist()}"
     return ""
 

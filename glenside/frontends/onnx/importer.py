@@ -334,6 +334,8 @@ class Importer:
                 )
         if any(self._look_up(name) is MISSING for name in proto.input):
             # Made by a refused node, which is reported already.
+            if not _known(proto, self._local):
+                self._refused.append(_unsupported(proto, self.opsets, UNKNOWN))
             results = [MISSING] * len(proto.output)
         else:
             try:
