@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-_FORMAT = 2
+_FORMAT = 3
 _MANIFEST = "program.json"
 _TEXT = "program.glenside"
 _CODE = "code-{}"
@@ -411,7 +411,7 @@ def load(directory: str | Path) -> Program:
             launch.load(code),
             Report.from_json(manifest["report"]),
             saved=code,
-            requirements=[Requirement.from_json(each) for each in manifest.get("requires", ())],
+            requirements=[Requirement.from_json(each) for each in manifest["requires"]],
         )
     except (TargetError, ImportError, MemoryError):
         raise  # The files are not to blame.

@@ -7,7 +7,6 @@ import pytest
 
 from glenside.errors import InputError
 from glenside.language import (
-    AccessType,
     Model,
     Requirement,
     builders,
@@ -61,7 +60,6 @@ def test_only_what_is_cheap_and_exact_can_be_asked():
 
 
 def test_gathers_by_inputs_are_in_range():
-    assert AccessType((4, 3), (), "float32") == X.type
     program = builders.gather(X, AT, 0)
     (asked,) = index_requirements([program], {"x", "at"}, {program: "y"})
     assert (asked.term, asked.low, asked.high) == (AT, -4, 4)
