@@ -227,6 +227,8 @@ def optimize(
             program.report = replace(program.report, failure=failure.reason)
             return program
         program.report = report.checked(worst)
+    # Only now: what the check drew need not meet them.
+    program.requirements = imported.requirements
     return program
 
 
