@@ -17,8 +17,8 @@ from typing import Any
 
 from glenside.errors import ModelError
 from glenside.frontends.kinds import Ints, Terms
+from glenside.frontends.lowering.constants import Constants
 from glenside.frontends.refusal import Refused
-from glenside.frontends.relax.constants import Constants
 from glenside.language import Term
 
 Value = Term | int | float | None | tuple["Value", ...]

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from glenside.errors import ShapeError
 from glenside.frontends.kinds import Ints
 from glenside.frontends.lowering.axes import IMAGES, relayout
+from glenside.frontends.lowering.constants import Constants
 from glenside.frontends.lowering.convolution import correlate, gradient_filters
 from glenside.frontends.lowering.dtypes import accumulator
+from glenside.frontends.lowering.known import pick
 from glenside.frontends.lowering.tvm_convolution import CONVOLUTIONS
 from glenside.frontends.lowering.window import window
-from glenside.frontends.relax.constants import Constants
-from glenside.frontends.relax.operators.common import pick
 from glenside.frontends.relax.signature import operator
 from glenside.language import Term, builders
 

@@ -10,6 +10,8 @@ import numpy as np
 from glenside.errors import ShapeError
 from glenside.frontends.kinds import Ints
 from glenside.frontends.lowering.axes import axes_of, axis_of
+from glenside.frontends.lowering.constants import Constants
+from glenside.frontends.lowering.known import ints_of, pick
 from glenside.frontends.lowering.phrases import (
     add,
     as_term,
@@ -21,8 +23,6 @@ from glenside.frontends.lowering.phrases import (
     select,
 )
 from glenside.frontends.refusal import Refused
-from glenside.frontends.relax.constants import Constants
-from glenside.frontends.relax.operators.common import ints_of, pick
 from glenside.frontends.relax.signature import operator
 from glenside.language import Term, builders
 

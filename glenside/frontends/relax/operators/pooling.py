@@ -11,9 +11,9 @@ from glenside.errors import ShapeError
 from glenside.frontends.kinds import Ints
 from glenside.frontends.lowering import pooling
 from glenside.frontends.lowering.axes import IMAGES, through_layout
+from glenside.frontends.lowering.constants import Constants
 from glenside.frontends.lowering.phrases import dot, to_end, transpose
 from glenside.frontends.lowering.window import Window, overhang, window
-from glenside.frontends.relax.constants import Constants
 from glenside.frontends.relax.signature import operator
 from glenside.language import Term
 from glenside.language.builders import access

@@ -9,11 +9,11 @@ import numpy as np
 from glenside.errors import ShapeError
 from glenside.frontends.kinds import Ints
 from glenside.frontends.lowering.axes import relayout
+from glenside.frontends.lowering.constants import Constants
 from glenside.frontends.lowering.dtypes import dtype_of
+from glenside.frontends.lowering.known import pick
 from glenside.frontends.lowering.phrases import add, mul
 from glenside.frontends.refusal import Refused
-from glenside.frontends.relax.constants import Constants
-from glenside.frontends.relax.operators.common import pick
 from glenside.frontends.relax.signature import operator
 from glenside.language import Term, builders
 

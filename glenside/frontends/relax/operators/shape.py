@@ -10,12 +10,12 @@ import numpy as np
 from glenside.errors import ShapeError
 from glenside.frontends.kinds import Ints, Terms
 from glenside.frontends.lowering.axes import axes_of, axis_of
+from glenside.frontends.lowering.constants import Constants
+from glenside.frontends.lowering.known import pick
 from glenside.frontends.lowering.phrases import reduce, spread
 from glenside.frontends.lowering.phrases import reshape as reshape_to
 from glenside.frontends.lowering.phrases import transpose as permute
 from glenside.frontends.refusal import Refused
-from glenside.frontends.relax.constants import Constants
-from glenside.frontends.relax.operators.common import pick
 from glenside.frontends.relax.signature import operator
 from glenside.language import Term, builders
 from glenside.language.shape import FLOATS

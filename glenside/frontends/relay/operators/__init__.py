@@ -10,10 +10,12 @@ from glenside.frontends.relay.operators import (
     reduction,
     shape,
 )
+from glenside.frontends.relay.operators.refused import REFUSED
 from glenside.frontends.relay.signature import OPERATORS
 
 __all__ = [
     "OPERATORS",
+    "REFUSED",
     "convolution",
     "elementwise",
     "indexing",

@@ -1,0 +1,3 @@
+"""placeholder"""
+
+REFUSED: dict[str, str] = {}
