@@ -164,11 +164,13 @@ def deformable_convolution(
     window: Window,
     groups: int,
     parts: int,
+    inside_only: bool = False,
 ) -> Term:
     """A convolution whose every look is moved: (N, C, h, w), (O, C/G, k, l) to (N, O, h', w').
 
     ``offset`` is (N, P * k * l * 2, h', w') for ``parts`` P, rows before columns; what lies
-    outside is 0. ``mask``, (N, P * k * l, h', w'), scales what is seen.
+    outside is 0: what a place sees of it or, with ``inside_only``, all that a place outside sees.
+    ``mask``, (N, P * k * l, h', w'), scales what is seen.
     """
     n, c, *size = x.shape
     o, depth, *kernel = w.shape
@@ -184,7 +186,19 @@ def deformable_convolution(
         grid += corner.reshape([-1 if i == axis + 2 else 1 for i in range(4)])
         start = arrays.parameter(grid.reshape(count, *out).astype(x.dtype), "grid")
         by = builders.squeeze(builders.slice_(moved, 3, axis, axis + 1), 3)
-        taps.append(taps_at(add(by, start), length, "linear", "zeros", 0, 0))
+        place = add(by, start)
+        looks = taps_at(place, length, "linear", "zeros", 0, 0)
+        if inside_only:
+            inside = elementwise(
+                "and",
+                elementwise("greater_equal", place, like(place, 0)),
+                elementwise("less", place, like(place, length)),
+            )
+            looks = [
+                (at, share, inside if held is None else elementwise("and", held, inside))
+                for at, share, held in looks
+            ]
+        taps.append(looks)
     planes = np.arange(n * c).reshape(n, parts, c // parts, 1, 1, 1) * math.prod(size)
     seen = look_up(x, arrays.parameter(planes, "planes"), taps, 2)
     if mask is not None:

@@ -147,7 +147,9 @@ def test_conv3d(check):
         ("groups=3", "3 groups"),
         ("padding=[1, 2, 3]", "padding"),
         ("strides=[0, 1]", "strides"),
-        ('data_layout="NCHW4c"', "layout NCHW4c is not supported"),
+        ('data_layout="NCHW4c"', "layout NCHW4c does not fit shape"),
+        ('data_layout="NCHX"', "layout NCHX is not supported"),
+        ('data_layout="NCHW4"', "layout NCHW4 is not supported"),
         ('out_dtype="float8"', "attribute out_dtype float8 is not supported"),
     ],
 )

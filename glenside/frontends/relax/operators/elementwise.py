@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from glenside.frontends.lowering.axes import axis_of, check_vector
 from glenside.frontends.lowering.dtypes import dtype_of
 from glenside.frontends.lowering.phrases import (
     add,
     as_term,
-    div,
     elementwise,
     maximum,
     minimum,
@@ -23,37 +21,9 @@ from glenside.frontends.lowering.phrases import (
 from glenside.frontends.lowering.tvm_elementwise import ELEMENTWISE, both
 from glenside.frontends.relax.signature import operator
 from glenside.language import Term, builders
-from glenside.language.shape import FLOATS
 
 for _name, _lower in ELEMENTWISE.items():
     operator(_name)(_lower)
-
-
-def _bitwise(function: str) -> Callable[..., Term]:
-    def apply(a: Term | float, b: Term | float) -> Term:
-        a, b = both(a, b)
-        return elementwise(function if a.dtype == "bool" else f"bit_{function}", a, b)
-
-    return apply
-
-
-for _name in ("and", "or", "xor"):
-    operator(f"bitwise_{_name}")(_bitwise(_name))
-
-
-@operator("bitwise_not")
-def bitwise_not(x: Term) -> Term:
-    """Every bit turned over."""
-    return elementwise("not" if x.dtype == "bool" else "bit_not", x)
-
-
-@operator("floor_divide")
-def floor_divide(a: Term | float, b: Term | float) -> Term:
-    """The quotient rounded toward minus infinity."""
-    a, b = both(a, b)
-    if a.dtype in FLOATS:
-        return elementwise("floor", div(a, b))
-    return div(sub(a, elementwise("mod", a, b)), b)
 
 
 @operator("log_add_exp")
@@ -64,23 +34,10 @@ def log_add_exp(a: Term | float, b: Term | float) -> Term:
     return add(maximum(a, b), elementwise("log", add(smaller, 1)))
 
 
-@operator("isfinite")
-def isfinite(x: Term) -> Term:
-    """Where a number is neither infinite nor NaN."""
-    return elementwise("not", elementwise("or", elementwise("is_inf", x), elementwise("is_nan", x)))
-
-
 @operator("square")
 def squared(x: Term) -> Term:
     """``x * x``"""
     return square(x)
-
-
-@operator("trunc")
-def trunc(x: Term) -> Term:
-    """The fraction cut off."""
-    negative = elementwise("less", x, as_term(0.0, x))
-    return select(negative, elementwise("ceil", x), elementwise("floor", x))
 
 
 @operator("ewise_fma")

@@ -95,17 +95,10 @@ def group_norm(
     """Mean 0 and variance 1 over ``axes`` and the channels of each group together."""
     rank = x.type.rank
     channel = axis_of(channel_axis, rank)
-    check_vector("gamma", gamma, x, channel)
-    check_vector("beta", beta, x, channel)
-    length = x.shape[channel]
-    if num_groups < 1 or length % num_groups:
-        raise ShapeError(f"num_groups {num_groups} does not divide {length} channels")
-    grouped = reshape(
-        x, (*x.shape[:channel], num_groups, length // num_groups, *x.shape[channel + 1 :])
+    over = [axis for axis in axes_of(axes, rank) if axis != channel]
+    return normalization.group_norm(
+        x, gamma, beta, num_groups, channel, over, epsilon, center, scale
     )
-    over = [axis + (axis > channel) for axis in axes_of(axes, rank) if axis != channel]
-    result = reshape(normalization.standardised(grouped, [channel + 1, *over], epsilon), x.shape)
-    return normalization.scaled(result, gamma, beta, channel, center, scale)
 
 
 @operator("nn.instance_norm")

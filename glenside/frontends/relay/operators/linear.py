@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from glenside.errors import ShapeError
+from glenside.frontends.kinds import Terms
+from glenside.frontends.lowering.axes import axis_of, relayout
+from glenside.frontends.lowering.constants import Constants
 from glenside.frontends.lowering.dtypes import accumulator
+from glenside.frontends.lowering.einsum import einsum as product_of
 from glenside.frontends.lowering.phrases import dot, spread, swap_last
 from glenside.frontends.relay.signature import operator
 from glenside.language import Term, builders
@@ -59,3 +63,30 @@ def batch_matmul(
     rows = spread(rows, (batch, *rows.shape[1:]))
     columns = spread(columns, (batch, *columns.shape[1:]))
     return dot(access(rows, 2), access(columns, 2), 1, accumulator(out_dtype))
+
+
+@operator("einsum")
+def einsum(constants: Constants, operands: Terms, *, equation: str) -> Term:
+    """``numpy.einsum``."""
+    return product_of(constants, equation, operands)
+
+
+@operator("nn.contrib_dense_pack")
+def dense_pack(
+    x: Term,
+    w: Term,
+    *,
+    units: int | None = None,
+    out_dtype: str | None = None,
+    weight_layout: str = "NC",
+) -> Term:
+    """``nn.dense`` with blocked weights, as TVM's passes make it."""
+    return dense(x, relayout(w, weight_layout, "NC"), units=units, out_dtype=out_dtype)
+
+
+@operator("nn.fifo_buffer")
+def fifo_buffer(x: Term, buffer: Term, *, axis: int = 0) -> Term:
+    """What a queue holds once ``x`` is put in behind and as much is taken out in front."""
+    axis = axis_of(axis, x.type.rank)
+    whole = builders.concat(axis, buffer, x)
+    return builders.slice_(whole, axis, x.shape[axis], whole.shape[axis])
