@@ -7,8 +7,11 @@ from glenside.frontends.relay.operators import (
     linear,
     normalization,
     pooling,
+    quantization,
     reduction,
+    resizing,
     shape,
+    vision,
 )
 from glenside.frontends.relay.operators.refused import REFUSED
 from glenside.frontends.relay.signature import OPERATORS
@@ -22,6 +25,9 @@ __all__ = [
     "linear",
     "normalization",
     "pooling",
+    "quantization",
     "reduction",
+    "resizing",
     "shape",
+    "vision",
 ]

@@ -55,7 +55,7 @@ def dynamic_resize2d(
     method: str = "linear",
     coordinate_transformation_mode: str = "half_pixel",
     rounding_method: str = "round",
-    cubic_alpha: float = -0.75,
+    cubic_alpha: float = -0.5,
     cubic_exclude: int = 0,
     extrapolation_value: float = 0.0,
     out_dtype: str | None = None,
