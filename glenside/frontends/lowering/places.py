@@ -7,8 +7,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from glenside.errors import ShapeError
 from glenside.frontends.lowering.constants import Arrays
-from glenside.frontends.lowering.phrases import add, elementwise, like, mul, reduce, reshape, select
+from glenside.frontends.lowering.phrases import (
+    add,
+    elementwise,
+    like,
+    mul,
+    reduce,
+    reshape,
+    select,
+    spread,
+    sub,
+)
 from glenside.frontends.refusal import Refused
 from glenside.language import Term, builders
 from glenside.language.shape import FLOATS
@@ -119,3 +130,29 @@ def _edge(dtype: str, reduction: str) -> Term:
         return builders.constant(-math.inf if reduction == "max" else math.inf, (), dtype)
     limits = np.iinfo(dtype)
     return builders.constant(int(limits.min if reduction == "max" else limits.max), (), dtype)
+
+
+def scatter_elements(
+    arrays: Arrays, x: Term, indices: Term, updates: Term, axis: int, reduction: str
+) -> Term:
+    """``x`` with the elements at ``indices`` along one axis replaced or combined."""
+    along = mul(from_front(indices, x.shape[axis]), steps(x.shape)[axis])
+    where = add(along, places_but(arrays, x.shape, indices.shape, axis))
+    count = (indices.type.size,)
+    flat = reshape(x, (x.type.size,))
+    result = scatter(arrays, flat, reshape(where, count), reshape(updates, count), reduction)
+    return reshape(result, x.shape)
+
+
+def reversed_sequences(arrays: Arrays, x: Term, lengths: Term, time: int, batch: int) -> Term:
+    """The first ``lengths`` positions of axis ``time`` backwards, one number for each batch."""
+    if time == batch or lengths.shape != (x.shape[batch],):
+        raise ShapeError(f"lengths of shape {lengths.shape} do not fit data of shape {x.shape}")
+
+    def along(term: Term, axis: int) -> Term:
+        return reshape(term, [term.type.size if k == axis else 1 for k in range(x.type.rank)])
+
+    ends = along(builders.cast(lengths, "int64"), batch)
+    now = along(arrays.parameter(np.arange(x.shape[time]), "steps"), time)
+    source = select(elementwise("less", now, ends), sub(sub(ends, 1), now), now)
+    return gather_elements(arrays, x, spread(source, x.shape), time)

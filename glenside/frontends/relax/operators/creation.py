@@ -131,3 +131,8 @@ def shape_to_tensor(constants: Constants, shape: Ints) -> Term:
 def tensor_to_shape(constants: Constants, x: Term) -> Ints:
     """A vector as lengths; its elements must be known while importing."""
     return tuple(ints_of(constants, x, "shape"))
+
+
+@operator("null_value")
+def null_value() -> None:
+    """An operand that is absent."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 
 from glenside.frontends.lowering.axes import axis_of, check_vector
+from glenside.frontends.lowering.constants import Constants
 from glenside.frontends.lowering.dtypes import dtype_of
+from glenside.frontends.lowering.known import number_of
 from glenside.frontends.lowering.phrases import (
     add,
     as_term,
@@ -18,7 +20,7 @@ from glenside.frontends.lowering.phrases import (
     sub,
     unsqueeze_to,
 )
-from glenside.frontends.lowering.tvm_elementwise import ELEMENTWISE, both
+from glenside.frontends.lowering.tvm_elementwise import ELEMENTWISE, both, clipped
 from glenside.frontends.relax.signature import operator
 from glenside.language import Term, builders
 
@@ -30,8 +32,12 @@ for _name, _lower in ELEMENTWISE.items():
 def log_add_exp(a: Term | float, b: Term | float) -> Term:
     """``log(exp(a) + exp(b))``, formed so that nothing overflows."""
     a, b = both(a, b)
-    smaller = elementwise("exp", elementwise("neg", elementwise("abs", sub(a, b))))
-    return add(maximum(a, b), elementwise("log", add(smaller, 1)))
+    larger = maximum(a, b)
+    apart = elementwise("neg", elementwise("abs", sub(a, b)))
+    # The difference of two infinities of one sign is no number; their sum is that infinity.
+    level = elementwise("equal", a, b)
+    smaller = elementwise("exp", select(level, 0, apart))
+    return add(larger, elementwise("log", add(smaller, 1)))
 
 
 @operator("square")
@@ -47,9 +53,9 @@ def ewise_fma(a: Term, b: Term, c: Term) -> Term:
 
 
 @operator("clip")
-def clip(x: Term, low: Term | float, high: Term | float) -> Term:
-    """Every element brought between two bounds."""
-    return minimum(maximum(x, low), high)
+def clip(constants: Constants, x: Term, low: Term | float, high: Term | float) -> Term:
+    """Every element brought between two bounds; the lower one wins where they cross."""
+    return clipped(x, number_of(constants, low, "min"), number_of(constants, high, "max"))
 
 
 @operator("astype", "wrap_param")
@@ -118,3 +124,23 @@ def dropout(x: Term, *, rate: float) -> tuple[Term, Term]:
     """Nothing is dropped at inference, whatever the rate: ``x`` and a mask of ones."""
     del rate
     return x, builders.constant(1, x.shape, x.dtype)
+
+
+@operator("to_vdevice")
+def to_vdevice(x: Term, *, dst_vdevice: object) -> Term:
+    """The same value, wherever it is."""
+    del dst_vdevice
+    return x
+
+
+@operator("hint_on_device")
+def hint_on_device(x: Term, *, device_type: object, index: object, memory_scope: object) -> Term:
+    """The same value, wherever it is."""
+    del device_type, index, memory_scope
+    return x
+
+
+@operator("builtin.stop_lift_params")
+def stop_lift_params(x: Term) -> Term:
+    """The same value: a mark for a pass of TVM."""
+    return x

@@ -8,6 +8,8 @@ from glenside.errors import ShapeError
 from glenside.frontends.kinds import Ints
 from glenside.frontends.lowering import normalization
 from glenside.frontends.lowering.axes import axes_of, axis_of, check_vector
+from glenside.frontends.lowering.constants import Constants
+from glenside.frontends.lowering.losses import nll_loss as weighted_loss
 from glenside.frontends.lowering.phrases import (
     add,
     along,
@@ -131,3 +133,27 @@ def softmax(x: Term, *, axis: int) -> Term:
 def log_softmax(x: Term, *, axis: int) -> Term:
     """``x - log(sum(exp(x)))`` along one axis, formed so that nothing overflows or vanishes."""
     return normalization.log_softmax(x, [axis_of(axis, x.type.rank)])
+
+
+@operator("nn.nll_loss")
+def nll_loss(
+    constants: Constants,
+    predictions: Term,
+    targets: Term,
+    weights: Term | None = None,
+    *,
+    reduction: str,
+    ignore_index: int,
+) -> Term:
+    """The negative of the prediction, a logarithm, for the target, weighted by its class."""
+    return weighted_loss(constants, predictions, targets, weights, reduction, ignore_index)
+
+
+@operator("nn.cross_entropy_with_logits")
+def cross_entropy_with_logits(predictions: Term, labels: Term) -> Term:
+    """``-sum(labels * predictions)``, for matrices the mean over their rows."""
+    if predictions.type != labels.type or predictions.type.rank not in (1, 2):
+        raise ShapeError(f"shapes {predictions.shape} and {labels.shape} must be (N, C) or (C)")
+    rows = predictions.shape[0] if predictions.type.rank == 2 else 1
+    total = reduce("sum", mul(predictions, labels), range(predictions.type.rank), False)
+    return mul(total, -1 / max(rows, 1))

@@ -20,12 +20,10 @@ from glenside.frontends.lowering.phrases import (
     like,
     maximum,
     minimum,
-    mul,
     reduce,
     reshape,
     select,
     spread,
-    sub,
 )
 from glenside.frontends.refusal import Refused
 from glenside.frontends.relay.signature import operator
@@ -215,16 +213,7 @@ def reverse_sequence(
 ) -> Term:
     """The first so many positions of each sequence backwards."""
     time, batch = axis_of(seq_axis, x.type.rank), axis_of(batch_axis, x.type.rank)
-    if time == batch or lengths.shape != (x.shape[batch],):
-        raise ShapeError(f"lengths of shape {lengths.shape} do not fit data of shape {x.shape}")
-
-    def along(term: Term, axis: int) -> Term:
-        return reshape(term, [term.type.size if k == axis else 1 for k in range(x.type.rank)])
-
-    ends = along(builders.cast(lengths, "int64"), batch)
-    now = along(constants.parameter(np.arange(x.shape[time]), "steps"), time)
-    source = select(elementwise("less", now, ends), sub(sub(ends, 1), now), now)
-    return places.gather_elements(constants, x, spread(source, x.shape), time)
+    return places.reversed_sequences(constants, x, lengths, time, batch)
 
 
 @operator("gather")
@@ -298,14 +287,8 @@ def scatter(
         raise Refused(f"attribute reduction {reduction} is not supported; {_listed()} are")
     if indices.shape != updates.shape or indices.type.rank != x.type.rank:
         raise ShapeError(f"indices {indices.shape} and updates {updates.shape} do not fit")
-    along = mul(places.from_front(indices, x.shape[axis]), places.steps(x.shape)[axis])
-    where = add(along, places.places_but(constants, x.shape, indices.shape, axis))
-    count = (indices.type.size,)
-    flat = reshape(x, (x.type.size,))
-    result = places.scatter(
-        constants, flat, reshape(where, count), reshape(updates, count), _REDUCTIONS[reduction]
-    )
-    return reshape(result, x.shape)
+    combine = _REDUCTIONS[reduction]
+    return places.scatter_elements(constants, x, indices, updates, axis, combine)
 
 
 def _listed() -> str:
