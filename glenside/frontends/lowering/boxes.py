@@ -139,19 +139,28 @@ def overlaps(boxes: Term) -> Term:
 
     Corners may come in any order; boxes without area overlap nothing.
     """
-    first, second = (minimum(column(boxes, i), column(boxes, i + 2)) for i in (0, 1))
-    third, fourth = (maximum(column(boxes, i), column(boxes, i + 2)) for i in (0, 1))
+    first, second = (_lesser(column(boxes, i), column(boxes, i + 2)) for i in (0, 1))
+    third, fourth = (_greater(column(boxes, i), column(boxes, i + 2)) for i in (0, 1))
     area = mul(sub(third, first), sub(fourth, second))
 
     def pairs(term: Term) -> tuple[Term, Term]:
         return builders.unsqueeze(term, 2), builders.unsqueeze(term, 1)
 
-    width = maximum(sub(minimum(*pairs(third)), maximum(*pairs(first))), 0)
-    height = maximum(sub(minimum(*pairs(fourth)), maximum(*pairs(second))), 0)
+    width = elementwise("relu", sub(_lesser(*pairs(third)), _greater(*pairs(first))))
+    height = elementwise("relu", sub(_lesser(*pairs(fourth)), _greater(*pairs(second))))
     common = mul(width, height)
     union = sub(add(*pairs(area)), common)
     positive = elementwise("greater", union, like(union, 0))
     return select(positive, div(common, select(positive, union, 1)), 0)
+
+
+def _lesser(a: Term, b: Term) -> Term:
+    # Chosen, not a minimum: nested ones are slow to compile.
+    return select(elementwise("less", a, b), a, b)
+
+
+def _greater(a: Term, b: Term) -> Term:
+    return select(elementwise("greater", a, b), a, b)
 
 
 def survivors(arrays: Arrays, candidates: Term, suppresses: Term) -> Term:
@@ -167,13 +176,13 @@ def survivors(arrays: Arrays, candidates: Term, suppresses: Term) -> Term:
             "steps of the program; top_k bounds them"
         )
     later = arrays.parameter(np.triu(np.ones((count, count), bool), 1), "later")
-    taken = builders.cast(elementwise("and", suppresses, later), "int8")
-    alive = builders.cast(candidates, "int8")
+    taken = builders.cast(elementwise("and", suppresses, later), "float32")
+    alive = builders.cast(candidates, "float32")
     for i in range(count - 1):
         mine = builders.slice_(alive, 1, i, i + 1)
         against = builders.squeeze(builders.slice_(taken, 1, i, i + 1), 1)
-        # All are 0 or 1: what is alive and not taken stays 1.
-        alive = maximum(sub(alive, mul(mine, against)), 0)
+        # All are 0 or 1. A minimum would say the same, but nested ones are slow to compile.
+        alive = sub(alive, mul(alive, mul(mine, against)))
     return elementwise("equal", alive, like(alive, 1))
 
 

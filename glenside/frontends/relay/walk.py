@@ -327,7 +327,7 @@ class Walk:
         if any(operand is None for operand in operands):
             return None
         signature.check(operands)
-        self.constants.scope = name.removeprefix("%")
+        self.constants.scope = name[1:] if name.startswith("%") else call.operator
         try:
             result = signature(self.constants, operands, values)
         except ShapeError as problem:
