@@ -25,7 +25,7 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-# --- YOLOv3: Darknet's residual blocks, a route through an upsampling, two heads -------------------
+# --- YOLOv3: Darknet's residual blocks, a route through an upsampling, two heads ------------------
 
 YOLO = """#[version = "0.0.5"]
 def @main(%data: Tensor[(1, 3, 16, 16), float32], {weights}) {{
@@ -103,7 +103,7 @@ def yolo():
     return YOLO.format(weights=parameters_of(YOLO_SHAPES)), arrays, draw(1, 3, 16, 16)
 
 
-@pytest.mark.parametrize(("target", "calls"), [("vta", 7), ("systolic-array(4,4)", 7)])
+@pytest.mark.parametrize(("target", "calls"), [("vta", 7), ("systolic-array:4x4", 7)])
 def test_yolo_runs_right_and_every_convolution_is_offloaded(yolo, target, calls):
     text, arrays, x = yolo
     program = glenside.optimize(text, target=target, params=arrays)
