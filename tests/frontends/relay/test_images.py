@@ -124,8 +124,12 @@ def test_upsampling(check):
     check(body, resized(X, (8, 10), "align_corners", "cubic", "", -0.75), x=X)
     cube = draw(1, 2, 2, 3, 2)
     wanted = cube.repeat(2, 2).repeat(2, 3).repeat(2, 4)
-    check("nn.upsampling3d(%x, scale_d=2f, scale_h=2f, scale_w=2f)", wanted, x=cube)
-    check("dyn.nn.upsampling3d(%x, 2f, 2f, 2f)", wanted, x=cube)
+    mode = 'coordinate_transformation_mode="asymmetric"'
+    check(f"nn.upsampling3d(%x, scale_d=2f, scale_h=2f, scale_w=2f, {mode})", wanted, x=cube)
+    check(f"dyn.nn.upsampling3d(%x, 2f, 2f, 2f, {mode})", wanted, x=cube)
+    # By default the centres of pixels count, rounded down.
+    wanted = resized(cube, (4, 3, 2), "half_pixel", "nearest_neighbor", "floor")
+    check("nn.upsampling3d(%x, scale_d=2f)", wanted, x=cube)
     body = 'nn.upsampling3d(%x, scale_d=2f, scale_h=1f, scale_w=2f, method="trilinear")'
     check(body, resized(cube, (4, 3, 4), "half_pixel", "linear", ""), x=cube)
 
@@ -180,6 +184,12 @@ def test_crop_and_resize(check):
     check(body, nearest, x=x, b=boxes, i=which)
 
 
+def cell(number, extent, start, length):
+    """The pixels of one cell of a region."""
+    edges = math.floor(number * extent), math.ceil((number + 1) * extent)
+    return slice(*(int(min(max(edge + start, 0), length)) for edge in edges))
+
+
 def test_regions(check):
     rois = np.array([[0, 0.5, 1, 6.2, 7], [0, 2, 0, 9.5, 3]], "float32")
     aligned, pooled = np.empty((2, 2, 2, 2)), np.empty((2, 2, 2, 2))
@@ -194,12 +204,8 @@ def test_regions(check):
         aligned[r, c, i, j] = total
         left, top, right, bottom = np.floor(rois[r, 1:] * 0.5 + 0.5)
         high, wide = max(bottom - top + 1, 1) / 2, max(right - left + 1, 1) / 2
-        rows = slice(
-            *(int(min(max(e + top, 0), 4)) for e in (i * high // 1, -(-(i + 1) * high // 1)))
-        )
-        columns = slice(
-            *(int(min(max(e + left, 0), 5)) for e in (j * wide // 1, -(-(j + 1) * wide // 1)))
-        )
+        rows = cell(i, high, top, 4)
+        columns = cell(j, wide, left, 5)
         look = X[0, c, rows, columns]
         pooled[r, c, i, j] = look.max() if look.size else 0
     given = "pooled_size=[2, 2], spatial_scale=0.5f"
