@@ -72,7 +72,7 @@ def load_model(
     return import_model(source, shapes=shapes, params=params, progress=progress)
 
 
-_RELAY = re.compile(rb"^\s*(?:#\[version|def\s+@|fn\s*[(\[]|type\s+\w|/\*|//)")
+_RELAY = re.compile(rb"^\s*(?:#\[version|def\s+@|fn\s*[(\[]|free_var\s|type\s+\w|/\*|//)")
 
 
 def _is_relay(model: object) -> TypeGuard[str | os.PathLike[str]]:
