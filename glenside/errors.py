@@ -63,6 +63,10 @@ class InputError(GlensideError, ValueError):
     """A program was called with inputs it does not take (name, shape or dtype)."""
 
 
+class NotEnoughMemory(GlensideError, MemoryError):
+    """Something would take more memory than there is; found out before it is taken."""
+
+
 class UnsoundRewrite(GlensideError):
     """A rewrite equated two programs of different shape or dtype, or two that are known to differ.
 
