@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import InputError
+from glenside.files import replacing
 from glenside.language.shape import BFLOAT16
 
 Array = np.ndarray[Any, Any]
@@ -77,7 +78,7 @@ def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
     :raises InputError: the file cannot be written.
     """
     try:
-        with zipfile.ZipFile(path, "w") as archive:
+        with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
             for name, array in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)

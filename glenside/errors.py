@@ -82,6 +82,10 @@ class UnknownRule(GlensideError):
     """A saved program was made with a rule that is not defined here."""
 
 
+class Damaged(GlensideError):
+    """The files of a saved program are not what was written."""
+
+
 class CheckFailed(GlensideError):
     """The optimised program does not compute what the imported one does."""
 

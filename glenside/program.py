@@ -29,7 +29,7 @@ from glenside.language import (
     to_text,
     topological_order,
 )
-from glenside.language.units import is_unit
+from glenside.language.units import find_unit, is_unit
 from glenside.report import Report
 from glenside.saved_folder import SavedFolder, damaged
 
@@ -326,8 +326,13 @@ class Program:
             "name": self.name,
             "inputs": {n: {"shape": t.shape, "dtype": t.dtype} for n, t in self.inputs.items()},
             "outputs": self.output_names,
+            "units": {unit: find_unit(unit).meaning.__module__ for unit in sorted(self._units())},
             "report": self.report.to_json(),
         }
+
+    def _units(self) -> set[str]:
+        """The accelerators that it calls."""
+        return {term["unit"] for term in topological_order(self.terms) if term.op in CALLS}
 
     def __repr__(self) -> str:
         return f"<Program {self.name} for {self.report.target}: {self._takes()}>"
@@ -391,8 +396,6 @@ def _interpreted(saved: SavedFolder) -> Program:
         for term in topological_order(terms):
             if term.op == "tensor" and {**known, **inputs}.get(term["name"]) != term.type:
                 raise ValueError(f"tensor {term['name']!r} of {term.type} is not among its files")
-            if term.op in CALLS and not is_unit(term["unit"]):
-                raise TargetError(f"the accelerator {term['unit']} is not declared here")
         return _Interpreted(terms, params)
 
     return _program(saved, executable)
@@ -408,6 +411,8 @@ def _program(
             name: AccessType(tuple(each["shape"]), (), each["dtype"])
             for name, each in manifest["inputs"].items()
         }
+        for unit, module in manifest["units"].items():
+            _check_declared(unit, module)
         params = saved_arrays.read(saved.code)
         return Program(
             manifest["name"],
@@ -422,6 +427,21 @@ def _program(
         raise  # The files are not to blame.
     except Exception as problem:  # Damaged files lead to any kind.
         raise damaged(saved.folder, problem) from problem
+
+
+def _check_declared(unit: str, module: str) -> None:
+    """What a program names is never imported, since that would run it.
+
+    :raises TargetError: the accelerator is not declared here; says what to do.
+    """
+    if is_unit(unit):
+        return
+    needs = f"the program calls the accelerator {unit}, which"
+    if module == "__main__":
+        raise TargetError(f"{needs} a script or notebook declared: declare it before loading it")
+    raise TargetError(
+        f"{needs} {module} declares: import that before loading it (--import {module})"
+    )
 
 
 def _write(path: Path, text: str) -> None:

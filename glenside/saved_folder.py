@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glenside.errors import GlensideError, TargetError
+from glenside.errors import Damaged, GlensideError, TargetError
 from glenside.files import sync, write_text
 
 FORMAT = 3
@@ -90,7 +90,7 @@ def sealed(manifest: Mapping[str, Any]) -> str:
     return json.dumps({**manifest, "digest": digest}, indent=2) + "\n"
 
 
-def damaged(where: Path, problem: object) -> GlensideError:
+def damaged(where: Path, problem: object) -> Damaged:
     """The error that says so."""
     reason = problem
     if isinstance(problem, KeyError):
@@ -99,7 +99,7 @@ def damaged(where: Path, problem: object) -> GlensideError:
         reason = "what it holds is nested too deeply"
     elif isinstance(problem, OSError) and problem.strerror:
         reason = f"{Path(problem.filename or where).name}: {problem.strerror}"
-    return GlensideError(f"{where} is damaged: {reason}: save it anew")
+    return Damaged(f"{where} is damaged: {reason}: save it anew")
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -234,7 +234,8 @@ def read[T](folder: Path, use: Callable[[SavedFolder], T]) -> T:
 
     Where another program takes its place meanwhile, that one is read.
 
-    :raises GlensideError: the folder holds no program, one of another format, or a damaged one.
+    :raises Damaged: the files are not what was written.
+    :raises GlensideError: the folder holds no program, or one of another format.
     :raises Exception: what ``use`` raises.
     """
     for _ in range(_TRIES):

@@ -13,10 +13,8 @@ from glenside.codegen import launch
 from glenside.codegen.launch import KernelCall, Place, Plan, PythonCall, Slot
 from glenside.codegen.layout import View
 from glenside.errors import TargetError
-from glenside.language.operators import CALLS
 from glenside.language.shape import AccessType
 from glenside.language.term import Term, topological_order
-from glenside.language.units import find_unit
 
 if TYPE_CHECKING:
     from glenside.codegen import schedule
@@ -222,17 +220,12 @@ def place_of(stored: Any, term: Term) -> Place:
 
 def python_call(term: Term, stored: Mapping[Term, Any]) -> PythonCall:
     """The step by which Python executes a call, a blocked product or a host operator."""
-    module = None
-    if term.op in CALLS:
-        unit = find_unit(term["unit"])
-        module = unit.meaning.__module__
     return PythonCall(
         operator=term.op,
         attributes=term.attributes,
         types=[[list(c.outer), list(c.item), c.dtype] for c in term.children],
         operands=[place_of(stored[c], c) for c in term.children],
         result=place_of(stored[term], term),
-        module=module,
     )
 
 

@@ -122,8 +122,6 @@ class PythonCall:
     types: list[list[Any]]
     operands: list[Place]
     result: Place
-    module: str | None = None
-    """The module that declared the accelerator unit, for messages; it is never imported."""
 
 
 @dataclass

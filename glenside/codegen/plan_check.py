@@ -28,7 +28,6 @@ from glenside.errors import TargetError
 from glenside.language import CALLS, AccessType, builders, make
 from glenside.language.memory import require
 from glenside.language.shape import MAX_RANK, check_dtype
-from glenside.language.units import is_unit
 
 _PYTHON = CALLS | {"host_op"}
 """Operators of steps that Python executes."""
@@ -54,7 +53,7 @@ def check_plan(plan: Plan, parameter_bytes: int) -> None:
 
     :param parameter_bytes: the size of the parameters' file.
     :raises ValueError: something in it does not fit; says what.
-    :raises TargetError: it calls an accelerator that is not declared here.
+    :raises TargetError: it is for a kind of device that is not known here.
     :raises NotEnoughMemory: its buffers take more memory than there is.
     """
     _whole(plan.arena, "arena")
@@ -176,9 +175,6 @@ def _check_launch(plan: Plan, call: KernelCall, what: str) -> None:
 def _check_python(plan: Plan, step: PythonCall, what: str) -> None:
     if step.operator not in _PYTHON:
         raise ValueError(f"{what}: Python executes no {step.operator!r}")
-    unit = step.attributes.get("unit")
-    if step.operator in CALLS and not is_unit(str(unit)):
-        raise TargetError(_undeclared(str(unit), step.module))
     types = [_access(each, what) for each in step.types]
     if len(types) != len(step.operands):
         raise ValueError(f"{what}: {len(types)} types for {len(step.operands)} operands")
@@ -192,14 +188,6 @@ def _check_python(plan: Plan, step: PythonCall, what: str) -> None:
     _same_type(step.result, term.type, f"{what}: result")
     if plan.slots[step.result.buffer].offset is None:
         raise ValueError(f"{what} would overwrite a parameter")
-
-
-def _undeclared(unit: str, module: str | None) -> str:
-    where = "a script or notebook" if module in (None, "__main__") else f"the module {module}"
-    return (
-        f"the program calls the accelerator {unit}, which {where} declared when it was saved: "
-        "declare it, or import the module, before loading the program (--import MODULE)"
-    )
 
 
 def _check_entry(entry: Entry, what: str) -> None:
