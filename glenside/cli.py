@@ -27,6 +27,7 @@ from glenside.explore_hardware import AREAS, SOLVER_LIMIT
 from glenside.files import write_text
 from glenside.hardware_front import check_plot_path
 from glenside.hw_targets.target import Progress as Listener
+from glenside.hw_targets.target import check_can_save
 from glenside.language import AccessType, random_inputs
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
 from glenside.program import Program
@@ -169,6 +170,8 @@ def optimize(
         raise InputError("--percentile is of the samples to quantise with: give --quantize as well")
     if ilp_limit is not None and extractor != "ilp":
         raise InputError(f"--ilp-limit is for --extractor ilp, not {extractor}")
+    if output is not None:
+        check_can_save(target or DEFAULT_TARGET)  # Before all that takes long.
     quantization = None
     if quantize is not None:
         quantization = Quantization(read_npz(quantize), 100.0 if percentile is None else percentile)

@@ -12,7 +12,13 @@ import numpy as np
 
 from glenside import check as checking
 from glenside import quantization
-from glenside.errors import InputError, NotExplained, NotOptimised
+from glenside.errors import (
+    GlensideError,
+    InputError,
+    NotEnoughMemory,
+    NotExplained,
+    NotOptimised,
+)
 from glenside.frontends import load_model
 from glenside.hw_targets.offload import float_products
 from glenside.hw_targets.target import Progress, Target, find_target
@@ -205,9 +211,9 @@ def optimize(
             for term, number in explored.term_classes.items()
             if number in extracted.classes
         }
-        program.report = report.checked(
-            checking.check(program, imported, progress=progress, counterparts=counterparts)
-        )
+        with _memory("check"):
+            worst = checking.check(program, imported, progress=progress, counterparts=counterparts)
+        program.report = report.checked(worst)
     return program
 
 
@@ -228,6 +234,18 @@ def _computes(model: Model) -> int:
     return sum(term.op == "compute" for term in model.terms())
 
 
+@contextmanager
+def _memory(stage: str) -> Iterator[None]:
+    """Says in which stage memory was refused, where nobody counted it before."""
+    try:
+        yield
+    except GlensideError:
+        raise
+    except MemoryError as problem:
+        told = f"{stage} takes more memory than there is: {problem}".rstrip(": ")
+        raise NotEnoughMemory(told) from problem
+
+
 class _Clock:
     """Times the stages and announces them; what listeners raise is kept in ``raised``."""
 
@@ -241,7 +259,8 @@ class _Clock:
         start = time.perf_counter()
         self._tell(name, 0, 0)
         try:
-            yield (lambda done, total: self._tell(name, done, total)) if self._progress else None
+            with _memory(name):
+                yield (lambda done, total: self._tell(name, done, total)) if self._progress else None
         finally:
             self._seconds[name] = time.perf_counter() - start
 

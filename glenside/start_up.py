@@ -14,11 +14,15 @@ from types import FrameType
 _EXIT_CODE = 130
 
 
+def _is_module() -> bool:
+    """Whether this process is ``python -m glenside``."""
+    words = sys.orig_argv
+    return sys.argv[:1] == ["-m"] and "glenside" in words[words.index("-m") + 1 :][:1]
+
+
 def _is_command() -> bool:
     """Whether this process is ``glenside`` or ``python -m glenside``."""
-    words = sys.orig_argv
-    as_module = sys.argv[:1] == ["-m"] and "glenside" in words[words.index("-m") + 1 :][:1]
-    return as_module or os.path.basename(sys.argv[0] if sys.argv else "") == "glenside"
+    return _is_module() or os.path.basename(sys.argv[0] if sys.argv else "") == "glenside"
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
@@ -38,3 +42,7 @@ if _is_command() and threading.current_thread() is threading.main_thread():
     if hasattr(signal, "SIGPIPE"):
         # A pipe that nobody reads any more ends the command quietly, as it ends others.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+
+if _is_module() and not sys.flags.safe_path and sys.path[:1] == [os.getcwd()]:
+    # An onnx.py in the current directory is not to be taken for the package.
+    sys.path.append(sys.path.pop(0))

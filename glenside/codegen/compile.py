@@ -13,11 +13,13 @@ from glenside.codegen import launch
 from glenside.codegen.launch import KernelCall, Place, Plan, PythonCall, Slot
 from glenside.codegen.layout import View
 from glenside.errors import TargetError
+from glenside.language.memory import require
 from glenside.language.shape import AccessType
 from glenside.language.term import Term, topological_order
 
 if TYPE_CHECKING:
     from glenside.codegen import schedule
+    from glenside.codegen.partition import Partition
 
 Array = np.ndarray[Any, Any]
 Progress = Callable[[str, int, int], None]
@@ -85,6 +87,10 @@ def compile_terms(
 
     machine = schedule.host()
     lowered = lower_terms(outputs, inputs, params, machine, progress)
+    if lowered.largest is not None:
+        # Before it is compiled, which may take a while.
+        of = f"{lowered.largest.op}: with a value of {lowered.largest.type}"
+        require(lowered.plan.arena, f"{of}, the memory of all that is computed")
     if progress:
         progress("compile", 0, len(lowered.functions))
     module, compiled = _compile(lowered.functions, machine)
@@ -104,6 +110,8 @@ class Lowered:
     parameters: dict[int, Array]
     watched: dict[int, list[tuple[Term, Place]]]
     """What is materialised, by the step after which it is there; -1 before the first."""
+    largest: Term | None = None
+    """What takes most memory of all that is computed."""
 
 
 def lower_terms(
@@ -147,7 +155,13 @@ def lower_terms(
     plan.input_types = {name: [list(t.outer), list(t.item), t.dtype] for name, t in inputs.items()}
     plan.outputs = [place_of(cut.stored[term], term) for term in cut.outputs]
     parameters = plan_memory(plan, cut)
-    return Lowered(plan, library.functions, parameters, watched)
+    return Lowered(plan, library.functions, parameters, watched, _largest(cut))
+
+
+def _largest(cut: Partition) -> Term | None:
+    held = {n: each.size * np.dtype(each.dtype).itemsize for n, each in enumerate(cut.buffers)}
+    computed = [term for term, stored in cut.stored.items() if stored.buffer not in cut.arrays]
+    return max(computed, key=lambda term: held[cut.stored[term].buffer], default=None)
 
 
 def check_sizes(outputs: Sequence[Term]) -> None:

@@ -183,6 +183,7 @@ def _deform_conv(node: Node) -> Term:
         raise node.error(f"offsets of shape {offset.shape} do not fit {parts} groups of {kernel}")
     out = offset.shape[2:]
     moved = reshape(offset, (n, parts, count, 2, *out))
+    node.make_room((*kernel, *out), "the grid")
     taps = []
     for axis, length in enumerate(size):
         within = np.arange(kernel[axis]) * window.dilation[axis]
@@ -235,6 +236,7 @@ def _roi_align(node: Node) -> Term:
         extent = sub(high, low)
         if pixels != "half_pixel":
             extent = maximum(extent, 1)
+        node.make_room((out[axis], samples), "the samples")
         cell = np.arange(out[axis])[:, None] + (np.arange(samples) + 0.5) / samples
         shape = [1, 1, 1, 1, 1]
         shape[1 + axis], shape[3 + axis] = out[axis], samples

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import onnx
 
 from glenside.errors import ModelError
 from glenside.frontends.onnx.node import dtype_name
+from glenside.language import memory
 
 Array = np.ndarray[Any, Any]
 
@@ -37,8 +39,6 @@ def to_array(tensor: onnx.TensorProto, name: str) -> Array:
     held = NARROW.get(int(tensor.data_type)) or dtype_name(tensor.data_type)
     if any(length < 0 for length in tensor.dims):
         raise ModelError(f"constant {name!r}: its shape {tuple(tensor.dims)} has negative lengths")
-    if any(length < 0 for length in tensor.dims):
-        raise ModelError(f"constant {name!r}: its shape {tuple(tensor.dims)} has negative lengths")
     try:
         return np.asarray(onnx.numpy_helper.to_array(tensor)).astype(held, copy=False)
     except Exception as problem:
@@ -52,8 +52,8 @@ def dense(sparse: onnx.SparseTensorProto, name: str) -> Array:
     indices = to_array(sparse.indices, name)
     if indices.dtype.kind not in "iu" or (indices < 0).any():
         raise ModelError(f"constant {name!r}: its indices must be numbers from 0")
-    if indices.dtype.kind not in "iu" or (indices < 0).any():
-        raise ModelError(f"constant {name!r}: its indices must be numbers from 0")
+    size = math.prod(map(float, sparse.dims))
+    memory.require(size * values.itemsize, f"constant {name!r}: its dense form")
     try:
         result = np.zeros(tuple(sparse.dims), values.dtype)
         if indices.ndim == 1:

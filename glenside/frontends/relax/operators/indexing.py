@@ -24,7 +24,7 @@ from glenside.frontends.refusal import Refused
 from glenside.frontends.relax.constants import Constants
 from glenside.frontends.relax.operators.common import ints_of, pick
 from glenside.frontends.relax.signature import operator
-from glenside.language import Term, builders
+from glenside.language import Term, builders, memory
 
 
 @operator("take")
@@ -106,6 +106,7 @@ def gather_elements(constants: Constants, x: Term, indices: Term, *, axis: int) 
         raise ShapeError(f"indices of shape {indices.shape} and data of {x.shape} differ in rank")
     places = _from_front(indices, x.shape[axis])
     strides = [math.prod(x.shape[k + 1 :]) for k in range(x.type.rank)]
+    memory.require(indices.type.size * 16, "gather_elements: the places")
     base = np.zeros(indices.shape, np.int64)
     for k, length in enumerate(indices.shape):
         if k != axis:
