@@ -707,10 +707,10 @@ def main() -> NoReturn:
         sys.stdout.flush()
     except GlensideError as problem:
         _show(problem)
-        _end(2)
+        sys.exit(2)
     except MemoryError as problem:
         _show(GlensideError(f"out of memory: {problem}".rstrip(": ")))
-        _end(2)
+        sys.exit(2)
     except KeyboardInterrupt:
         _stopped()
     except OSError as problem:
@@ -733,23 +733,16 @@ def _show(problem: GlensideError) -> None:
 
 def _stopped() -> NoReturn:
     _err.print("stopped")
-    _end(130)
+    sys.exit(130)
 
 
 def _unwritable(problem: OSError) -> NoReturn:
     """The standard output cannot be written to."""
     _show(GlensideError(f"cannot write: {problem.strerror or problem}"))
-    _end(2)
-
-
-def _end(code: int) -> NoReturn:
-    """Exits without a further word of what is still to be written."""
-    with contextlib.suppress(OSError, ValueError):
-        sys.stdout.flush()
     # What is left in the buffer would be written, and complained of, once more at the very end.
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(code)
+    sys.exit(2)
 
 
 @contextmanager

@@ -260,7 +260,8 @@ class _Clock:
         self._tell(name, 0, 0)
         try:
             with _memory(name):
-                yield (lambda done, total: self._tell(name, done, total)) if self._progress else None
+                listening = self._progress is not None
+                yield (lambda done, total: self._tell(name, done, total)) if listening else None
         finally:
             self._seconds[name] = time.perf_counter() - start
 

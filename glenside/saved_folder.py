@@ -7,8 +7,8 @@ saver makes a new one beside it, replaces the manifest, which is one step, and r
 
 Savers hold a lock on the folder for these last steps, and one on what they make as long as they
 live, by which what others left behind when they were killed is told from what is still in use.
-Readers need neither: where a saver removed what they were reading, the manifest has become another
-one, and they begin again.
+Readers need neither; only where they find files missing or changed they read once more, while savers
+wait, since a saver may have replaced what they were reading.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ FORMAT = 3
 MANIFEST = "program.json"
 _CODE = re.compile(r"code-[0-9a-f]{16}")
 _SAVING = ".saving-"
-_TRIES = 8
-"""Times that a reader begins again before it has savers wait for it."""
 _NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL)
 """What file systems say that lock no folders; a single saver is safe there, too."""
 
@@ -238,22 +236,28 @@ def read[T](folder: Path, use: Callable[[SavedFolder], T]) -> T:
     :raises GlensideError: the folder holds no program, or one of another format.
     :raises Exception: what ``use`` raises.
     """
-    for _ in range(_TRIES):
-        text = _manifest_text(folder)
+    text = _manifest_text(folder)
+    try:
+        return use(_checked(folder, text))
+    except Exception:
+        # The files may have been taken away, and even put back: of two savers, say. No saver does
+        # either while the folder is locked.
         try:
-            return use(_checked(folder, text))
-        except Exception:
-            if _manifest_text(folder) == text:
-                raise
-    with _locked(folder, fcntl.LOCK_SH):
-        return use(_checked(folder, _manifest_text(folder)))
+            with _locked(folder, fcntl.LOCK_SH):
+                return use(_checked(folder, _manifest_text(folder)))
+        except OSError as problem:
+            raise _no_program(folder, problem) from problem
 
 
 def _manifest_text(folder: Path) -> bytes:
     try:
         return (folder / MANIFEST).read_bytes()
     except OSError as problem:
-        raise GlensideError(f"{folder} holds no saved program: {problem}") from problem
+        raise _no_program(folder, problem) from problem
+
+
+def _no_program(folder: Path, problem: OSError) -> GlensideError:
+    return GlensideError(f"{folder} holds no saved program: {problem}")
 
 
 def _checked(folder: Path, text: bytes) -> SavedFolder:

@@ -88,9 +88,10 @@ def compile_terms(
     machine = schedule.host()
     lowered = lower_terms(outputs, inputs, params, machine, progress)
     if lowered.largest is not None:
-        # Before it is compiled, which may take a while.
+        # Before it is compiled, which may take a while. Results are copied for the caller.
+        results = sum(term.type.nbytes for term in outputs)
         of = f"{lowered.largest.op}: with a value of {lowered.largest.type}"
-        require(lowered.plan.arena, f"{of}, the memory of all that is computed")
+        require(lowered.plan.arena + results, f"{of}, the memory of all that is computed")
     if progress:
         progress("compile", 0, len(lowered.functions))
     module, compiled = _compile(lowered.functions, machine)
@@ -111,7 +112,7 @@ class Lowered:
     watched: dict[int, list[tuple[Term, Place]]]
     """What is materialised, by the step after which it is there; -1 before the first."""
     largest: Term | None = None
-    """What takes most memory of all that is computed."""
+    """The largest value of all that is computed."""
 
 
 def lower_terms(
@@ -159,9 +160,8 @@ def lower_terms(
 
 
 def _largest(cut: Partition) -> Term | None:
-    held = {n: each.size * np.dtype(each.dtype).itemsize for n, each in enumerate(cut.buffers)}
     computed = [term for term, stored in cut.stored.items() if stored.buffer not in cut.arrays]
-    return max(computed, key=lambda term: held[cut.stored[term].buffer], default=None)
+    return max([*computed, *cut.outputs], key=lambda term: term.type.nbytes, default=None)
 
 
 def check_sizes(outputs: Sequence[Term]) -> None:

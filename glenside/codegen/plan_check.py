@@ -98,7 +98,8 @@ def _check_slot(plan: Plan, number: int, slot: Slot, parameter_bytes: int) -> No
     if len(kinds) != 1:
         raise ValueError(f"{what} is not one of scratch, parameter and number")
     if slot.fill is not None:
-        if isinstance(slot.fill, str) or not isinstance(slot.fill, bool | int | float):
+        fill: object = slot.fill
+        if not isinstance(fill, bool | int | float):
             raise ValueError(f"{what}: {slot.fill!r} is no number")
         with np.errstate(all="ignore"):
             np.full(1, slot.fill, slot.dtype)  # Raises where the dtype has no such number.
