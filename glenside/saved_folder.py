@@ -7,8 +7,8 @@ saver makes a new one beside it, replaces the manifest, which is one step, and r
 
 Savers hold a lock on the folder for these last steps, and one on what they make as long as they
 live, by which what others left behind when they were killed is told from what is still in use.
-Readers need neither; only where they find files missing or changed they read once more, while savers
-wait, since a saver may have replaced what they were reading.
+Readers need neither; only where they find files missing or changed they read once more, while
+savers wait, since a saver may have replaced what they were reading.
 """
 
 from __future__ import annotations
