@@ -86,7 +86,7 @@ def test_the_memory_of_a_program_is_counted_before_it_is_compiled(
         return None, {}
 
     monkeypatch.setattr("glenside.codegen.compile._compile", compile_)
-    with pytest.raises(GlensideError, match="the memory of all that is computed takes 2"):
+    with pytest.raises(GlensideError, match=r"all that is computed takes (256|512)"):
         glenside.optimize(model, rules=[], check=False)
     assert not compiled
 
