@@ -44,6 +44,8 @@ _MOST_LOCAL = 1 << 20
 _MAP_UNIT = 16
 """Bytes that a copy engine moves at once."""
 _MAP_DIMENSIONS = 5
+_MAP_DTYPES = ("float16", "float32", "bfloat16")
+_MAP_LINES = (32, 64, 128)
 _FAR = 2**40
 """Elements and bytes beyond which nothing lies."""
 
@@ -217,9 +219,10 @@ def _check_map(plan: Plan, call: KernelCall, given: TensorMap, what: str) -> Non
         raise ValueError(f"{what} has sizes {given.sizes} and strides {given.strides}")
     if len(given.box) != rank or len(given.steps) != rank:
         raise ValueError(f"{what} has boxes {given.box} by steps {given.steps}")
-    itemsize = _map_itemsize(given.dtype)
+    if given.dtype not in _MAP_DTYPES or given.line not in _MAP_LINES:
+        raise ValueError(f"{what} is of {given.dtype} and lines of {given.line} bytes")
+    itemsize = np.dtype(given.dtype).itemsize
     _whole(given.offset, f"{what}: offset")
-    _whole(given.line, f"{what}: line", 0, 1 << 10)
     _all(given.sizes, f"{what}: sizes", 1, 2**32)
     _all(given.box, f"{what}: box", 1, 256)
     _all(given.steps, f"{what}: steps", 1, 8)
@@ -230,10 +233,6 @@ def _check_map(plan: Plan, call: KernelCall, given: TensorMap, what: str) -> Non
     end += sum((n - 1) * s for n, s in zip(given.sizes[1:], given.strides, strict=True))
     if end > _bytes(slot):
         raise ValueError(f"{what} ends at byte {end} of a buffer of {_bytes(slot)}")
-
-
-def _map_itemsize(dtype: str) -> int:
-    return 4 if dtype == "tf32" else np.dtype(check_dtype(dtype)).itemsize
 
 
 def _kernel_name(name: str, what: str) -> None:
