@@ -23,6 +23,7 @@ from glenside.hw_targets.target import Executable, Runnable
 from glenside.language import (
     CALLS,
     AccessType,
+    Requirement,
     Term,
     evaluate,
     parse_all,
@@ -64,12 +65,16 @@ class Program:
         names: Mapping[Term, str] | None = None,
         explain: Recipe | None = None,
         saved: SavedFolder | None = None,
+        requirements: Sequence[Requirement] = (),
     ) -> None:
         self.name = name
         self.inputs = dict(inputs)
         """Shape and dtype of every input, in order."""
         self.output_names = tuple(outputs)
         self.report = report
+        self.requirements = tuple(requirements)
+        """What is asked of the values of inputs: indices in range, say. Tensors on a device are not
+        looked at, since that would wait for it."""
         self._executable = executable
         self._params = dict(params or {})
         self.names = dict(names or {})
@@ -80,7 +85,8 @@ class Program:
         self._text = None if saved is None else saved.text(_TEXT).strip()
         self._terms = tuple(outputs.values()) if isinstance(outputs, Mapping) else None
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Array | tuple[Array, ...]:
+    # Positional only: any name may be that of an input.
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Array | tuple[Array, ...]:
         results = self.run(*args, **kwargs)
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -89,10 +95,12 @@ class Program:
         ask = getattr(self._executable, "unavailable", None)
         return None if ask is None else ask()
 
-    def run(self, *args: Any, **kwargs: Any) -> list[Array]:
+    def run(self, /, *args: Any, **kwargs: Any) -> list[Array]:
         """All outputs as a list; arguments as for calling.
 
-        :raises InputError: an input is missing, unknown, or of another shape or dtype.
+        :raises InputError: an input is missing, unknown, or of another shape or dtype, or holds an
+            index that is out of range. Indices that the program itself computes are not checked:
+            kernels take the nearest position that exists for one that does not.
         """
         return self._executable.run(self._bind(args, kwargs))
 
@@ -116,7 +124,11 @@ class Program:
         check = _checked
         if getattr(self._executable, "takes_tensors", False):
             check = _checked_tensor
-        return {name: check(name, given[name], wanted) for name, wanted in self.inputs.items()}
+        bound = {name: check(name, given[name], wanted) for name, wanted in self.inputs.items()}
+        if self.requirements and all(isinstance(value, np.ndarray) for value in bound.values()):
+            for each in self.requirements:
+                each.check(bound)
+        return bound
 
     def _takes(self) -> str:
         listed = ", ".join(f"{n!r} {t.dtype}{list(t.shape)}" for n, t in self.inputs.items())
@@ -211,7 +223,7 @@ class Program:
                 raise GlensideError(f"nothing is known about where {self.name} came from")
         return self._explanation if node is None else self._explanation.of(node)
 
-    def trace(self, *args: Any, **kwargs: Any) -> dict[Term, Array]:
+    def trace(self, /, *args: Any, **kwargs: Any) -> dict[Term, Array]:
         """The value of every term that is materialised while the program runs."""
         return self._compiled.trace(self._bind(args, kwargs))
 
@@ -327,6 +339,7 @@ class Program:
             "inputs": {n: {"shape": t.shape, "dtype": t.dtype} for n, t in self.inputs.items()},
             "outputs": self.output_names,
             "units": {unit: find_unit(unit).meaning.__module__ for unit in sorted(self._units())},
+            "requires": [each.to_json() for each in self.requirements],
             "report": self.report.to_json(),
         }
 
@@ -422,6 +435,7 @@ def _program(
             Report.from_json(manifest["report"]),
             params=params,
             saved=saved,
+            requirements=[Requirement.from_json(each) for each in manifest["requires"]],
         )
     except (TargetError, ImportError, MemoryError):
         raise  # The files are not to blame.

@@ -15,6 +15,7 @@ import numpy as np
 from glenside.codegen.launch import (
     ALIGN,
     Entry,
+    HostCall,
     KernelCall,
     Place,
     Plan,
@@ -86,6 +87,8 @@ def check_plan(plan: Plan, parameter_bytes: int) -> None:
     for number, step in enumerate(plan.steps):
         if isinstance(step, KernelCall):
             _check_launch(plan, step, f"step {number}")
+        elif isinstance(step, HostCall):
+            _check_host(plan, step, f"step {number}")
         else:
             _check_python(plan, step, f"step {number}")
     if plan.device is None:
@@ -191,6 +194,23 @@ def _check_python(plan: Plan, step: PythonCall, what: str) -> None:
     _same_type(step.result, term.type, f"{what}: result")
     if plan.slots[step.result.buffer].offset is None:
         raise ValueError(f"{what} would overwrite a parameter")
+
+
+def _check_host(plan: Plan, step: HostCall, what: str) -> None:
+    made = set(step.operands) | {""}
+    for node in step.nodes:
+        for name in node.inputs:
+            if name not in made:
+                raise ValueError(f"{what}: {node.operator} reads {name!r}, which nothing makes")
+        made |= set(node.outputs)
+    for name, place in step.operands.items():
+        _check_place(plan, place, f"{what}: operand {name!r}")
+    for name, place in step.results.items():
+        _check_place(plan, place, f"{what}: result {name!r}")
+        if name not in made:
+            raise ValueError(f"{what}: nothing makes the result {name!r}")
+        if plan.slots[place.buffer].offset is None:
+            raise ValueError(f"{what} would overwrite a parameter")
 
 
 def _check_entry(entry: Entry, what: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 
@@ -23,11 +24,34 @@ NARROW: dict[int, str] = {
     onnx.TensorProto.FLOAT8E4M3FNUZ: "float32",
     onnx.TensorProto.FLOAT8E5M2: "float32",
     onnx.TensorProto.FLOAT8E5M2FNUZ: "float32",
+    onnx.TensorProto.FLOAT4E2M1: "float32",
 }
-"""Types in which weights are stored, and the dtype that holds their values exactly."""
+"""Types in which numbers are stored, and the dtype that holds their values exactly."""
 
 WIDENING = ("Cast", "DequantizeLinear")
 """Operators that turn stored values into numbers to compute with."""
+
+STORING = ("QuantizeLinear",)
+"""Operators that give values of such types, and take a zero point of one."""
+
+
+def narrow_name(element_type: int) -> str:
+    """What ONNX calls an element type."""
+    return str(onnx.TensorProto.DataType.Name(element_type)).lower()
+
+
+def narrowed(values: Array, kind: str, saturate: bool) -> Array:
+    """Numbers rounded to a float of 8 or 4 bits, in the dtype that holds these exactly.
+
+    :param saturate: what is beyond the largest number becomes that, not NaN or infinite.
+    """
+    element = onnx.TensorProto.DataType.Value(kind.upper())
+    stored = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element))
+    if saturate:
+        largest = float(ml_dtypes.finfo(stored).max)
+        values = np.clip(values, -largest, largest)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return values.astype(stored).astype(NARROW[element])
 
 
 def to_array(tensor: onnx.TensorProto, name: str) -> Array:
