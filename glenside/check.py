@@ -38,6 +38,9 @@ decide which way, and that may be a step of the format."""
 MOST_TRACED = 2**30
 """Bytes of inner values up to which those that compiled code holds are compared as well."""
 
+_PIECE = 1 << 22
+"""Elements that are compared at a time."""
+
 RESTATED = frozenset({"scale-out-of-dot"})
 """Rules that compute exactly what floats only round to, in front of a rounding to a small format:
 where the two differ, they differ by a step."""
@@ -176,15 +179,19 @@ def relative_error(got: Array, right: Array) -> float:
         return float("inf")
     if not right.size:
         return 0.0
-    a, b = got.astype(np.float64), right.astype(np.float64)
-    finite = np.isfinite(b)
-    if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
-        return float("inf")
-    a, b = a[finite], b[finite]
-    if not b.size:
-        return 0.0
-    difference = float(np.abs(a - b).max())
-    scale = float(np.abs(b).max())
+    difference = scale = 0.0
+    ours, theirs = got.reshape(-1), right.reshape(-1)
+    for at in range(0, right.size, _PIECE):  # Arrays of float64 may be too large to have twice.
+        a = ours[at : at + _PIECE].astype(np.float64)
+        b = theirs[at : at + _PIECE].astype(np.float64)
+        finite = np.isfinite(b)
+        if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+            return float("inf")
+        a, b = a[finite], b[finite]
+        if b.size:
+            # Written so that nan stays.
+            difference = float(np.maximum(difference, np.abs(a - b).max()))
+            scale = max(scale, float(np.abs(b).max()))
     return difference / scale if scale else difference
 
 

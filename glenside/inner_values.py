@@ -19,6 +19,7 @@ import numpy as np
 
 from glenside.explain.regions import COMPUTING
 from glenside.language import Model, Term, topological_order, trace
+from glenside.language.memory import require
 from glenside.language.shape import is_float
 
 Array = np.ndarray[Any, Any]
@@ -97,6 +98,7 @@ def compare_inner(
     total = len(topological_order(order)) if step else 0
     for done, (term, value) in enumerate(trace(order, env), 1):
         if term in roots:
+            require(term.type.nbytes, f"{term.op}: a result of {term.type}")
             results[term] = np.array(value, dtype=term.dtype, order="C")
         for pair in partners.get(term, ()):
             first = waiting.pop(pair, None)

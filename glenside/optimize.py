@@ -13,7 +13,14 @@ import numpy as np
 
 from glenside import check as checking
 from glenside import quantization
-from glenside.errors import CheckFailed, InputError, NotExplained, NotOptimised
+from glenside.errors import (
+    CheckFailed,
+    GlensideError,
+    InputError,
+    NotEnoughMemory,
+    NotExplained,
+    NotOptimised,
+)
 from glenside.frontends import load_model
 from glenside.hw_targets.offload import float_products
 from glenside.hw_targets.target import Progress, Target, find_target
@@ -208,7 +215,10 @@ def optimize(
             if number in extracted.classes
         }
         try:
-            worst = checking.check(program, imported, progress=progress, counterparts=counterparts)
+            with _memory("check"):
+                worst = checking.check(
+                    program, imported, progress=progress, counterparts=counterparts
+                )
         except CheckFailed as problem:
             if not (problem.rewriting and any(explored_with)):
                 raise
@@ -249,6 +259,18 @@ def _computes(model: Model) -> int:
     return sum(term.op == "compute" for term in model.terms())
 
 
+@contextmanager
+def _memory(stage: str) -> Iterator[None]:
+    """Says in which stage memory was refused, where nobody counted it before."""
+    try:
+        yield
+    except GlensideError:
+        raise
+    except MemoryError as problem:
+        told = f"{stage} takes more memory than there is: {problem}".rstrip(": ")
+        raise NotEnoughMemory(told) from problem
+
+
 class _Clock:
     """Times the stages and announces them; what listeners raise is kept in ``raised``."""
 
@@ -262,7 +284,9 @@ class _Clock:
         start = time.perf_counter()
         self._tell(name, 0, 0)
         try:
-            yield (lambda done, total: self._tell(name, done, total)) if self._progress else None
+            with _memory(name):
+                listening = self._progress is not None
+                yield (lambda done, total: self._tell(name, done, total)) if listening else None
         finally:
             self._seconds[name] = time.perf_counter() - start
 

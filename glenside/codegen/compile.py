@@ -14,13 +14,13 @@ from glenside.codegen.host_runs import gather
 from glenside.codegen.launch import HostCall, KernelCall, Place, Plan, PythonCall, Slot
 from glenside.codegen.layout import View
 from glenside.errors import TargetError
-from glenside.language.operators import CALLS
+from glenside.language.memory import require
 from glenside.language.shape import AccessType
 from glenside.language.term import Term, topological_order
-from glenside.language.units import find_unit
 
 if TYPE_CHECKING:
     from glenside.codegen import schedule
+    from glenside.codegen.partition import Partition
 
 Array = np.ndarray[Any, Any]
 Progress = Callable[[str, int, int], None]
@@ -88,6 +88,11 @@ def compile_terms(
 
     machine = schedule.host()
     lowered = lower_terms(outputs, inputs, params, machine, progress)
+    if lowered.largest is not None:
+        # Before it is compiled, which may take a while. Results are copied for the caller.
+        results = sum(term.type.nbytes for term in outputs)
+        of = f"{lowered.largest.op}: with a value of {lowered.largest.type}"
+        require(lowered.plan.arena + results, f"{of}, the memory of all that is computed")
     if progress:
         progress("compile", 0, len(lowered.functions))
     module, compiled = _compile(lowered.functions, machine)
@@ -107,6 +112,8 @@ class Lowered:
     parameters: dict[int, Array]
     watched: dict[int, list[tuple[Term, Place]]]
     """What is materialised, by the step after which it is there; -1 before the first."""
+    largest: Term | None = None
+    """The largest value of all that is computed."""
 
 
 def lower_terms(
@@ -152,7 +159,13 @@ def lower_terms(
     plan.input_types = {name: [list(t.outer), list(t.item), t.dtype] for name, t in inputs.items()}
     plan.outputs = [place_of(cut.stored[term], term) for term in cut.outputs]
     parameters = plan_memory(plan, cut)
-    return Lowered(plan, library.functions, parameters, renumbered(watched, homes))
+    watched = renumbered(watched, homes)
+    return Lowered(plan, library.functions, parameters, watched, _largest(cut))
+
+
+def _largest(cut: Partition) -> Term | None:
+    computed = [term for term, stored in cut.stored.items() if stored.buffer not in cut.arrays]
+    return max([*computed, *cut.outputs], key=lambda term: term.type.nbytes, default=None)
 
 
 def renumbered(
@@ -235,17 +248,12 @@ def place_of(stored: Any, term: Term) -> Place:
 
 def python_call(term: Term, stored: Mapping[Term, Any]) -> PythonCall:
     """The step by which Python executes a call, a blocked product or a host operator."""
-    module = None
-    if term.op in CALLS:
-        unit = find_unit(term["unit"])
-        module = unit.meaning.__module__
     return PythonCall(
         operator=term.op,
         attributes=term.attributes,
         types=[[list(c.outer), list(c.item), c.dtype] for c in term.children],
         operands=[place_of(stored[c], c) for c in term.children],
         result=place_of(stored[term], term),
-        module=module,
     )
 
 
