@@ -41,7 +41,7 @@ MOVES = frozenset(
 """Operators of one operand that may stay views."""
 
 
-MOST_WRITTEN_OUT = 16
+MOST_WRITTEN_OUT = 12
 """Named values in an expression, each counted as often as it occurs when names are written out.
 
 TVM's simplifier does write them out: a value that is used twice in what is used twice, and so on,
@@ -107,6 +107,7 @@ class Lowering:
         self._cells: list[bool] = []
         self._sizes: dict[Any, int] = {}
         self._largest = 0
+        self._held: set[Any] = set()
         self.vectorised = True
 
     def give(self, term: Term, load: Load) -> None:
@@ -194,7 +195,7 @@ class Lowering:
         from tvm import tirx
 
         # TVM's vectoriser cannot bind bools; they are cheap to repeat.
-        small = isinstance(value, tirx.Var | tirx.FloatImm | tirx.IntImm)
+        small = isinstance(value, tirx.Var | tirx.FloatImm | tirx.IntImm) or self._in_cell(value)
         if not self._scopes or small or dtype == "bool":
             return value
         if len(self._scopes) > 1 and dtype not in FLOATS:
@@ -217,6 +218,7 @@ class Lowering:
             else:
                 cell = tirx.decl_buffer((1,), kept, name="t", scope="local", layout=None)
                 at = _expr(0)
+            self._held.add(cell)
             self._scopes[-1].append((cell, value))
             return tirx.BufferLoad(cell, [at])
         variable = tirx.Var("t", kept)
@@ -224,6 +226,10 @@ class Lowering:
         self._largest = max(self._largest, written_out)
         self._scopes[-1].append((variable, value))
         return variable
+
+    def _in_cell(self, value: Expr) -> bool:
+        """Whether ``value`` is what a cell of :meth:`name` holds."""
+        return type(value).__name__ == "TensorLoad" and value.source in self._held
 
     def _written_out(self, value: Expr) -> int:
         """How many named values ``value`` uses once every name in it is written out."""
