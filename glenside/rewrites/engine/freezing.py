@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from glenside.errors import ShapeError, UnsoundRewrite
+from glenside.interrupt import in_background
 from glenside.language.operators import OPERATORS, Kind, Operator
 from glenside.language.shape import AccessType
 from glenside.language.term import Term
@@ -70,7 +71,7 @@ class Reader:
 
     def __init__(self, egg: Any) -> None:
         self._egg = egg
-        self._tables = egg.freeze().functions
+        self._tables = in_background(egg.freeze).functions
         self._ints: dict[Any, tuple[int, ...]] = {}
         self._texts: dict[Any, str] = {}
 
