@@ -16,11 +16,16 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from glenside.deadline import TimeIsUp, time_left
+
 _POLL = 0.05
 """Seconds between two looks at whether there is a Ctrl-C that is held back."""
 
 _GRACE = 3.0
 """Seconds that a call may still take to end by itself when there is one."""
+
+_OVERTIME = 0.5
+"""Likewise when the time for the present work is over (:mod:`glenside.deadline`)."""
 
 _pending: list[Callable[[], bool]] = []
 """Whether there is one, by those who hold Ctrl-C back, the innermost last."""
@@ -73,11 +78,12 @@ def between_steps() -> Iterator[Callable[[], None]]:
 
 
 def in_background[T](call: Callable[..., T], *arguments: Any) -> T:
-    """``call(*arguments)`` by another thread; raises what it raises, and Ctrl-C while it runs.
+    """``call(*arguments)`` by another thread; raises what it raises, and Ctrl-C while it runs or
+    :class:`~glenside.deadline.TimeIsUp`.
 
     For long calls of foreign libraries that let other threads run meanwhile. A Ctrl-C that is held
-    back lets the call end where that takes no more than :data:`_GRACE` seconds. After Ctrl-C the
-    thread ends with the call, whose result nobody waits for: nothing that it works on may be used
+    back lets the call end where that takes no more than :data:`_GRACE` seconds. Nobody
+    waits for the call after that: the thread ends with it, and nothing that it works on may be used
     again. Python waits for the thread before it exits.
 
     Outside the main thread, which alone receives signals, the call is simply made.
@@ -96,13 +102,15 @@ def in_background[T](call: Callable[..., T], *arguments: Any) -> T:
 
     worker = threading.Thread(target=work, name=f"glenside {call!r:.60}")
     worker.start()
-    graces = 0.0
+    waited = 0.0
     while worker.is_alive():
         worker.join(_POLL)
         if any(pending() for pending in _pending):
-            graces += _POLL
-            if graces > _GRACE:
+            waited += _POLL
+            if waited > _GRACE:
                 raise KeyboardInterrupt
+        if time_left() < -_OVERTIME:
+            raise TimeIsUp
     if problems:
         raise problems[0]
     return results[0]

@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from glenside.deadline import check_time
 from glenside.errors import ShapeError, UnsoundRewrite
 from glenside.interrupt import in_background
 from glenside.language.operators import OPERATORS, Kind, Operator
@@ -66,6 +67,10 @@ def frozen(
     return FrozenEGraph(tuple(members), types_in_order, roots), number
 
 
+_STRIDE = 1000
+"""Nodes that are read between two looks at the clock."""
+
+
 class Reader:
     """Turns egglog's values into Python's, each once."""
 
@@ -120,7 +125,9 @@ class Reader:
         readers = {Kind.INT: self._egg.value_to_i64, Kind.INTS: self.ints}
         for operator in OPERATORS.values():
             kinds = [readers.get(attribute.kind, self.text) for attribute in operator.attributes]
-            for row in self._rows(constructor(operator)):
+            for number, row in enumerate(self._rows(constructor(operator))):
+                if not number % _STRIDE:
+                    check_time()
                 if row.subsumed:
                     continue
                 inputs = row.inputs
@@ -204,6 +211,8 @@ def _number(classes: Mapping[Class, list[Node]]) -> dict[Class, int]:
                 heap.append((0, spelling[index], (), index))
     heapq.heapify(heap)
     while heap:
+        if not len(number) % _STRIDE:
+            check_time()
         level, _, _, index = heapq.heappop(heap)
         name = owner[index]
         if name in number:

@@ -325,9 +325,7 @@ class Tables:
         texts = [(number, text) for text, number in self._texts.items()]
         _insert(egraph, {**self._rows, "load_text": texts})
         self._rows.clear()
-        in_background(
-            egraph.parse_and_run_program, f"(run-schedule (saturate (run {RULESET})))"
-        )
+        in_background(egraph.parse_and_run_program, f"(run-schedule (saturate (run {RULESET})))")
 
 
 def load_functions(egraph: bindings.EGraph) -> None:

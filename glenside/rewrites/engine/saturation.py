@@ -112,24 +112,26 @@ def saturate(
 
     :param node_limit: e-nodes.
     :param iter_limit: passes for each stage.
-    :param time_limit: seconds; runs with one are not reproducible.
+    :param time_limit: seconds, of loading and of reading the e-graph out as well: growing ends when
+        what is left is needed for that. Runs with one are not reproducible.
     :param progress: called after each pass with (passes done, passes allowed).
     :param regions: where the e-graph grows large, explore layers that are equal up to names once
         (``regions.py``); what is found is the same. Where a limit would stop that, or a time limit
         is given, the program is explored as a whole.
     :raises UnsoundRewrite: a rule equated what has different types, or made an ill-typed term.
     """
-    run = Stepper(
-        rules,
-        node_limit=node_limit,
-        iter_limit=iter_limit,
-        time_limit=time_limit,
-        progress=progress,
-    )
     started = time.perf_counter()
     egraph = EGraph([rule for each in rules for rule in each])
     egraph.load(roots)
     loaded = time.perf_counter()
+    run = Stepper(
+        rules,
+        node_limit=node_limit,
+        iter_limit=iter_limit,
+        time_limit=None if time_limit is None else time_limit - (loaded - started),
+        progress=progress,
+        reading=READING,
+    )
     large = GROWN * len(topological_order(roots)) if regions and time_limit is None else None
     try:
         for _ in run.passes(egraph):
@@ -163,6 +165,9 @@ def saturate(
         tuple(run.applied),
     )
 
+
+READING = 5e-5
+"""Seconds of a time limit that are kept for each e-node, to read it out: as measured."""
 
 GROWN = 3
 """How many times more e-nodes than terms make it worth to look for layers that are equal.
@@ -269,6 +274,7 @@ class Stepper:
 
     :param pause: asked after every rule; where it says so, the pass ends early. The next one starts
         over, so that a fixed point is only ever told after a pass that was complete.
+    :param reading: seconds of the time limit that are kept for each e-node.
 
     :ivar stop_reason: why it ended; None while it can go on.
     :ivar iterations: passes that are complete, or that a limit ended.
@@ -287,8 +293,9 @@ class Stepper:
         time_limit: float | None,
         progress: Progress | None = None,
         pause: Callable[[], bool] | None = None,
+        reading: float = 0.0,
     ) -> None:
-        self._pause = pause
+        self._pause, self._reading = pause, reading
         self._stages: dict[int, list[Rule]] = {}
         for each in sorted(rules, key=lambda each: each.stage):
             self._stages.setdefault(each.stage, []).extend(each)
@@ -380,9 +387,11 @@ class Stepper:
         return tuple(taken)
 
     def _over_limit(self, egraph: EGraph) -> bool:
-        if self._deadline is not None and time.perf_counter() > self._deadline:
+        nodes = egraph.size()[0]
+        end = None if self._deadline is None else self._deadline - self._reading * nodes
+        if end is not None and time.perf_counter() > end:
             self.stop_reason = StopReason.TIME_LIMIT
-        elif egraph.size()[0] > self._node_limit:
+        elif nodes > self._node_limit:
             self.stop_reason = StopReason.NODE_LIMIT
         return self.stop_reason is not None
 
