@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import time
 from collections import Counter
@@ -135,6 +136,8 @@ def saturate(
     large = GROWN * len(topological_order(roots)) if regions and time_limit is None else None
     try:
         for _ in run.passes(egraph):
+            if time_limit is not None and run.reading == READING and egraph.size()[0] > SAMPLE:
+                run.reading = _reading(egraph)
             if large is not None and egraph.size()[0] > large:
                 large = None
                 found = _by_regions(roots, rules, node_limit, iter_limit, progress)
@@ -166,8 +169,23 @@ def saturate(
     )
 
 
-READING = 5e-5
-"""Seconds of a time limit that are kept for each e-node, to read it out: as measured."""
+READING = 1e-4
+"""Seconds of a time limit that are kept for each e-node, to read it out, until it is measured."""
+
+SAMPLE = 500
+"""E-nodes from which on measuring that is worth it."""
+
+MARGIN = 2.5
+"""How many times more is kept than was measured, since one more step may double the e-graph."""
+
+
+def _reading(egraph: EGraph) -> float:
+    """Seconds to keep for each e-node."""
+    started = time.perf_counter()
+    with contextlib.suppress(UnsoundRewrite):  # It is raised when reading counts.
+        egraph.freeze()
+    return MARGIN * (time.perf_counter() - started) / egraph.size()[0]
+
 
 GROWN = 3
 """How many times more e-nodes than terms make it worth to look for layers that are equal.
@@ -274,8 +292,8 @@ class Stepper:
 
     :param pause: asked after every rule; where it says so, the pass ends early. The next one starts
         over, so that a fixed point is only ever told after a pass that was complete.
-    :param reading: seconds of the time limit that are kept for each e-node.
 
+    :ivar reading: seconds of the time limit that are kept for each e-node.
     :ivar stop_reason: why it ended; None while it can go on.
     :ivar iterations: passes that are complete, or that a limit ended.
     :ivar matches: how often each rule matched so far.
@@ -295,7 +313,8 @@ class Stepper:
         pause: Callable[[], bool] | None = None,
         reading: float = 0.0,
     ) -> None:
-        self._pause, self._reading = pause, reading
+        self._pause = pause
+        self.reading = reading
         self._stages: dict[int, list[Rule]] = {}
         for each in sorted(rules, key=lambda each: each.stage):
             self._stages.setdefault(each.stage, []).extend(each)
@@ -388,7 +407,7 @@ class Stepper:
 
     def _over_limit(self, egraph: EGraph) -> bool:
         nodes = egraph.size()[0]
-        end = None if self._deadline is None else self._deadline - self._reading * nodes
+        end = None if self._deadline is None else self._deadline - self.reading * nodes
         if end is not None and time.perf_counter() > end:
             self.stop_reason = StopReason.TIME_LIMIT
         elif nodes > self._node_limit:
