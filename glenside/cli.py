@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -23,6 +24,7 @@ from glenside.errors import GlensideError, InputError
 from glenside.explore_hardware import AREAS, SOLVER_LIMIT
 from glenside.hardware_front import check_plot_path
 from glenside.hw_targets.target import Progress as Listener
+from glenside.interrupt import left_behind
 from glenside.language import AccessType, random_inputs
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
 from glenside.program import Program
@@ -650,6 +652,9 @@ def main() -> NoReturn:
     except SystemExit as done:
         if done.code == 130:  # Ctrl-C, which typer has caught.
             _err.print("stopped")
+            if left_behind():  # Python would wait for it.
+                sys.stdout.flush()
+                os._exit(130)
         raise
     sys.exit(0)
 

@@ -71,10 +71,10 @@ def optimize(
     :param node_limit: exploration stops when the e-graph has more e-nodes.
     :param iter_limit: exploration stops after so many iterations.
     :param time_limit: seconds for all but importing and quantising; None, the default: no limit, so
-        that the same input gives the same program everywhere. Exploring gets half of what is left,
-        extracting half of the rest. Where that does not do, the program is the cheapest known so
-        far, at least the one imported, and it is compiled at its first run or not checked where
-        there is no time left for that; the report says so (:attr:`Report.cut`).
+        that the same input gives the same program everywhere. Exploring gets two fifths of it,
+        extracting three fifths of the rest. Where that does not do, the program is the cheapest
+        known so far, at worst the one imported, and it is compiled at its first run or not checked
+        where there is no time left for that; the report says so (:attr:`Report.cut`).
     :param cost_model: a cost model or the name of one; the target's own by default.
     :param extractor: ``"best"``, ``"bottom-up"``, ``"greedy-dag"`` or ``"ilp"``, which can prove
         its answer optimal.
@@ -263,7 +263,7 @@ def optimize(
     return program
 
 
-_EXPLORING, _EXTRACTING, _EXPLAINING = 0.5, 0.5, 0.25
+_EXPLORING, _EXTRACTING, _EXPLAINING = 0.4, 0.6, 0.25
 """Parts of the time left when they begin that stages may take; compiling and checking get the
 rest."""
 
