@@ -125,7 +125,8 @@ def optimize(
     node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
     iter_limit: Annotated[int, typer.Option(min=0, help="Most iterations.")] = ITER_LIMIT,
     time_limit: Annotated[
-        float | None, typer.Option(min=0, help="Most seconds of exploration.")
+        float | None,
+        typer.Option(min=0, help="Most seconds in all, but importing and quantising."),
     ] = None,
     cost_model: Annotated[
         str | None,

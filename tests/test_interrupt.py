@@ -84,7 +84,7 @@ def test_other_threads_are_left_alone():
     assert failures == []
 
 
-# --- long calls of foreign libraries ----------------------------------------------------------------
+# --- long calls of foreign libraries --------------------------------------------------------------
 
 
 @pytest.fixture
