@@ -41,7 +41,7 @@ MOVES = frozenset(
 """Operators of one operand that may stay views."""
 
 
-MOST_WRITTEN_OUT = 12
+MOST_WRITTEN_OUT = 16
 """Named values in an expression, each counted as often as it occurs when names are written out.
 
 TVM's simplifier does write them out: a value that is used twice in what is used twice, and so on,
