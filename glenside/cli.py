@@ -29,6 +29,7 @@ from glenside.files import write_text
 from glenside.hardware_front import check_plot_path
 from glenside.hw_targets.target import Progress as Listener
 from glenside.hw_targets.target import check_can_save
+from glenside.interrupt import left_behind
 from glenside.language import AccessType, random_inputs
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
 from glenside.program import Program
@@ -130,7 +131,8 @@ def optimize(
     node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
     iter_limit: Annotated[int, typer.Option(min=0, help="Most iterations.")] = ITER_LIMIT,
     time_limit: Annotated[
-        float | None, typer.Option(min=0, help="Most seconds of exploration.")
+        float | None,
+        typer.Option(min=0, help="Most seconds in all, but importing and quantising."),
     ] = None,
     cost_model: Annotated[
         str | None,
@@ -781,6 +783,9 @@ def _show(problem: GlensideError) -> None:
 
 def _stopped() -> NoReturn:
     _err.print("stopped")
+    if left_behind():  # Python would wait for it.
+        sys.stdout.flush()
+        os._exit(130)
     sys.exit(130)
 
 

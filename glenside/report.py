@@ -29,6 +29,7 @@ class Seconds:
     explain: float = 0.0
     """Exact matching, and finding out why layers stayed on the host."""
     quantise: float = 0.0
+    check: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,10 @@ class Report:
     precision: str | None = None
     """The dtype that the model's float32 values were changed to, where that was asked for."""
 
+    cut: tuple[str, ...] = ()
+    """Stages that a time limit ended: of saturate and extract the result is the program as
+    imported, explain tells less, and compile is left to the first run."""
+
     def checked(self, max_rel_error: float) -> Report:
         """The same report with the outcome of the check."""
         return dataclasses.replace(self, max_rel_error=max_rel_error)
@@ -135,6 +140,7 @@ class Report:
                 "compile": self.seconds.compile,
                 "explain": self.seconds.explain,
                 "quantise": self.seconds.quantise,
+                "check": self.seconds.check,
             },
             "cost": {"before": _plain(self.cost_before), "after": _plain(self.cost_after)},
             "max_rel_error": self.max_rel_error,
@@ -154,6 +160,7 @@ class Report:
             "left": [dataclasses.asdict(each) for each in self.left],
             "quantization": self.quantization and dataclasses.asdict(self.quantization),
             "note": self.note,
+            "cut": list(self.cut),
         }
 
     @classmethod
@@ -172,6 +179,7 @@ class Report:
                     seconds["compile"],
                     seconds.get("explain", 0.0),
                     seconds.get("quantise", 0.0),
+                    seconds.get("check", 0.0),
                 ),
                 "cost_before": _parts(data["cost"]["before"]),
                 "cost_after": _parts(data["cost"]["after"]),
@@ -181,6 +189,7 @@ class Report:
                 "units": tuple(UnitUse(n, **each) for n, each in data.get("units", {}).items()),
                 "left": tuple(Left(**each) for each in data.get("left", ())),
                 "quantization": QuantizationError(**lost) if lost else None,
+                "cut": tuple(data.get("cut", ())),
             }
         )
 
@@ -237,7 +246,11 @@ class Report:
             ("compile", self.seconds.compile),
             ("explain", self.seconds.explain),
             *[("quantise", self.seconds.quantise)] * (self.quantization is not None),
+            *[("check", self.seconds.check)] * (self.max_rel_error is not None),
         )
+        if self.cut:
+            later = "; it is compiled at its first run" if "compile" in self.cut else ""
+            yield "time limit", f"ended {', '.join(self.cut)}{later}"
         yield "seconds", ", ".join(f"{name} {value:.2f}" for name, value in parts)
         if self.quantization is not None:
             yield "quantised", str(self.quantization)

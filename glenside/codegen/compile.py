@@ -14,6 +14,7 @@ from glenside.codegen.host_runs import gather
 from glenside.codegen.launch import HostCall, KernelCall, Place, Plan, PythonCall, Slot
 from glenside.codegen.layout import View
 from glenside.errors import TargetError
+from glenside.interrupt import in_background
 from glenside.language.memory import require
 from glenside.language.shape import AccessType
 from glenside.language.term import Term, topological_order
@@ -56,7 +57,8 @@ class Executable(launch.Executable):
         """The kernels as LLVM IR."""
         if not self._module.functions:
             return ""
-        return _without_addresses(str(self.library.mod.inspect_source()))
+        pieces = [self.library.mod, *self.library.mod.imports]
+        return _without_addresses("\n".join(str(each.inspect_source()) for each in pieces))
 
     def trace(self, inputs: Mapping[str, Array]) -> dict[Term, Array]:
         """The value of every term that is materialised, by the terms given to the compiler."""
@@ -93,9 +95,7 @@ def compile_terms(
         results = sum(term.type.nbytes for term in outputs)
         of = f"{lowered.largest.op}: with a value of {lowered.largest.type}"
         require(lowered.plan.arena + results, f"{of}, the memory of all that is computed")
-    if progress:
-        progress("compile", 0, len(lowered.functions))
-    module, compiled = _compile(lowered.functions, machine)
+    module, compiled = _compile(lowered.functions, machine, progress)
     lowered.plan.threads = count
     if progress:
         progress("compile", len(lowered.functions), len(lowered.functions))
@@ -221,7 +221,13 @@ class _Library:
         return f"kernel_{len(self.functions) - 1}"
 
 
-def _compile(functions: Sequence[Any], machine: schedule.Machine) -> tuple[Any, Any]:
+_PIECE = 8
+"""Kernels that are compiled at a time; Ctrl-C and limits are looked at in between."""
+
+
+def _compile(
+    functions: Sequence[Any], machine: schedule.Machine, progress: Progress | None = None
+) -> tuple[Any, Any]:
     """The IRModule and the compiled library."""
     import tvm
 
@@ -233,10 +239,26 @@ def _compile(functions: Sequence[Any], machine: schedule.Machine) -> tuple[Any, 
     if not named:
         return module, {}
     target = tvm.target.Target({"kind": "llvm", "mcpu": machine.cpu})
-    # TVM's own pass can use a common subexpression before it defines it ("cse_v1 has been used
-    # before definition"); LLVM shares them anyway.
-    with tvm.transform.PassContext(config={"tirx.disable_cse_tir": True}):
-        return module, tvm.compile(module, target=target)
+
+    def piece(names: Sequence[str]) -> Any:
+        part = tvm.IRModule({name: named[name] for name in names})
+        # TVM's own pass can use a common subexpression before it defines it ("cse_v1 has been used
+        # before definition"); LLVM shares them anyway.
+        with tvm.transform.PassContext(config={"tirx.disable_cse_tir": True}):
+            made = tvm.compile(part, target=target)
+        made[names[0]]  # LLVM makes machine code, of all of them, when it is asked for one.
+        return made
+
+    library: Any = None
+    for first in range(0, len(named), _PIECE):
+        if progress:
+            progress("compile", first, len(named))
+        made = in_background(piece, [*named][first : first + _PIECE])
+        if library is None:
+            library = made
+        else:
+            library.mod.import_module(made.mod)
+    return module, library
 
 
 def place_of(stored: Any, term: Term) -> Place:

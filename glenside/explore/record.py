@@ -159,7 +159,7 @@ class Exploration:
                 except UnsoundRewrite as problem:
                     raise self._stepper.unsound_step(self.model.roots) from problem
                 self._over = ""
-            if self.failure is not None:
+            if self._failure.reason is not None:
                 self._give_up()
             return None if taken is None else self._note(taken, time.perf_counter() - started)
 
