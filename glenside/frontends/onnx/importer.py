@@ -260,6 +260,10 @@ class Importer:
             else:
                 self._names.setdefault(term, name)
 
+    def declared(self, name: str) -> onnx.TypeProto | None:
+        """What the graph says of a value's type; nothing of values inside of functions."""
+        return None if self._calls else self._declared.get(name)
+
     def _check_declared(self, name: str, term: Term) -> None:
         """Holds the type of a value against what the graph says of it, where it does."""
         declared = self._declared.get(name)

@@ -245,6 +245,10 @@ class Node:
         term = self.get(position)
         return None if term is None else self._importer.known(term)
 
+    def declared(self, position: int) -> onnx.TypeProto | None:
+        """What the graph around says of the type of an output, None where it says nothing."""
+        return self._importer.declared(self.proto.output[position])
+
     def value_if_known(self, term: Term) -> Array | None:
         """As :meth:`known`, of any term."""
         return self._importer.known(term)
