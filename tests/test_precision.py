@@ -83,7 +83,7 @@ def test_products_with_numbers_beyond_the_precision_stay_in_float32():
     assert dot.children[0].dtype == dot.dtype == "float32"
     inputs = {"x": np.ones((2, 6, 8, 8), "float32"), "mask": np.zeros((2, 5), int)}
     (got, _) = evaluate(after.roots, {**after.params, **inputs})
-    np.testing.assert_allclose(got, np.full((5, 2), 54e5), rtol=1e-6)
+    np.testing.assert_allclose(got, np.full((2, 5), 54e5), rtol=1e-6)
 
 
 def test_an_unknown_precision_is_refused():

@@ -148,6 +148,7 @@ class Policy:
         self._largest = self._magnitudes()
         self._products: set[Term] = set()
         self._asked = self._asked_for()
+        self.unreached = _unreached(model, half.most) if source == WIDE else set()
         while True:
             self._decide()
             more = self._products_of_distances() - self._products
@@ -287,7 +288,7 @@ class Policy:
             why = NOTHING
             for child in term.children:
                 why |= self.why.get(child, NOTHING)
-        computed = term.op in ("compute", "cast")
+        computed = term.op in ("compute", "cast") or any(c in self.wide for c in term.children)
         return computed or bool(why) or self.source == WIDE, why
 
     def _of_cast(self, term: Term) -> tuple[bool, Why]:
@@ -325,7 +326,7 @@ class Policy:
         if name in _STATISTICS:
             return True, Why.STATISTIC | (Why.LARGE if below & _RANGE else NOTHING)
         if name == "softmax":
-            return child in self.wide and (bool(below) or self._only_wide(child)), NOTHING
+            return child in self.wide and (bool(below) or self.only_wide(child)), NOTHING
         kind = FUNCTIONS[name].kind
         if kind == "fold":
             return self._of_fold(term)
@@ -333,7 +334,7 @@ class Policy:
             return self._of_map(name, child, below)
         return bool(below), below  # The largest and the smallest element.
 
-    def _only_wide(self, term: Term) -> bool:
+    def only_wide(self, term: Term) -> bool:
         """Whether a float32 value need not be rounded for anything but this."""
         return not self.uses[term] & (Use.MANY | Use.OUTPUT)
 
@@ -396,6 +397,8 @@ class Policy:
         """Why ``operand`` makes a fold float32; a fixed one may be so near the end of the range
         that sums and products leave it."""
         why = self.why.get(operand, NOTHING)
+        if function in ("maximum", "minimum") and moved_from(operand) in self.unreached:
+            return NOTHING
         if operand in self.fixed and function in ("add", "sub", "mul"):
             largest = self._largest.get(moved_from(operand), 0.0)
             if self.half.most / 2 < largest:
@@ -430,7 +433,6 @@ class _Rewriting:
         self._wide: dict[Term, Term] = {}
         self._narrow: dict[Term, Term] = {}
         self._other: dict[Term, Term] = {}
-        self._unreached = _unreached(model, half.most) if self.narrowing else set()
 
     def result(self) -> Model:
         for term in self.policy.order:
@@ -473,7 +475,7 @@ class _Rewriting:
     def _leaf(self, term: Term, attributes: dict[str, Any]) -> None:
         if term.op == "constant":
             self._wide[term] = make("constant", **{**attributes, "dtype": WIDE})
-            if term in self._unreached:
+            if term in self.policy.unreached:
                 attributes["value"] = math.copysign(math.inf, attributes["value"])
             self._narrow[term] = make("constant", **{**attributes, "dtype": self.half.name})
         elif self.narrowing:
@@ -504,8 +506,8 @@ class _Rewriting:
         full = child in policy.wide
         if name == "dot":
             full = Why.PRODUCTS in policy.why.get(child, NOTHING) or term in policy.fixed
-        elif name in _STATISTICS and not policy.stays(child):
-            full = full and policy._only_wide(child)
+        elif name in _STATISTICS and not policy.stays(child) and term not in policy.fixed:
+            full = full and policy.only_wide(child)
         if full or name not in (*_STATISTICS, "dot"):
             if "accumulate" in attributes and attributes["accumulate"] == self.source:
                 attributes["accumulate"] = None
