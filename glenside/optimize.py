@@ -19,7 +19,7 @@ from glenside.hw_targets.target import Progress, Target, find_target
 from glenside.interrupt import between_steps
 from glenside.language import Model, topological_order
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
-from glenside.precision import in_precision
+from glenside.precision import in_precision, without_halves
 from glenside.program import Program
 from glenside.report import (
     Report,
@@ -66,8 +66,8 @@ def optimize(
         bits, sums in float32; inputs and outputs keep their dtypes. By default nothing is changed.
     :param node_limit: exploration stops when the e-graph has more e-nodes.
     :param iter_limit: exploration stops after so many iterations.
-    :param time_limit: exploration stops after so many seconds; None, the default, never, so that
-        the same input gives the same program everywhere.
+    :param time_limit: exploration stops after so many seconds, and so does the check; None, the
+        default, never, so that the same input gives the same program everywhere.
     :param cost_model: a cost model or the name of one; the target's own by default.
     :param extractor: ``"best"``, ``"bottom-up"``, ``"greedy-dag"`` or ``"ilp"``, which can prove
         its answer optimal.
@@ -77,8 +77,9 @@ def optimize(
     :param quantize: quantise the products of a float model first: a :class:`Quantization`, or the
         samples to calibrate with, as it takes them (an ``.npz`` of them too). The check then
         compares with the quantised model, and the report says what quantising cost.
-    :param check: compare with the NumPy interpreter on random inputs, where the program's device
-        is there.
+    :param check: compare with the NumPy interpreter on random inputs that the model takes, where
+        the program's device is there. Where that cannot be done the report says why; in half
+        precision it also tells what that costs against float32.
     :param egraph: a file that the explored e-graph is written to, as egraph-serialize's JSON.
     :param progress: called with (stage, steps done, steps in all).
     :raises GlensideError: the model, target or an option cannot be used, or the check fails. An
@@ -106,6 +107,7 @@ def optimize(
         raise InputError("precision and quantize both say what to compute in: give one of them")
     with clock.stage("import") as step:
         imported = load_model(model, shapes=shapes, params=params, progress=step)
+        full = imported  # What half precision is held against.
         if precision is not None:
             imported = in_precision(imported, precision)
     error = None
@@ -205,9 +207,16 @@ def optimize(
             for term, number in explored.term_classes.items()
             if number in extracted.classes
         }
-        program.report = report.checked(
-            checking.check(program, imported, progress=progress, counterparts=counterparts)
-        )
+        with clock.stage("check"):
+            outcome = checking.check(
+                program,
+                imported,
+                progress=progress,
+                counterparts=counterparts,
+                full=full if precision is not None else without_halves(imported),
+                time_limit=time_limit,
+            )
+        program.report = report.checked(outcome, clock.seconds())
     return program
 
 
@@ -257,4 +266,4 @@ class _Clock:
     def seconds(self) -> Seconds:
         s = self._seconds
         stages = (s["import"], s["saturate"], s["extract"], s["compile"], s["explain"])
-        return Seconds(*stages, s.get("quantise", 0.0))
+        return Seconds(*stages, s.get("quantise", 0.0), s.get("check", 0.0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from glenside.errors import InputError
-from glenside.frontends.lowering.half_precision import narrowed
+from glenside.frontends.lowering.half_precision import in_float32, narrowed
 from glenside.language import Model
 from glenside.language.shape import HALVES
 
@@ -27,3 +27,13 @@ def in_precision(model: Model, precision: str) -> Model:
     if precision not in PRECISIONS:
         raise InputError(f"precision {precision!r} is not known: {' and '.join(PRECISIONS)} are")
     return narrowed(model, precision)
+
+
+def without_halves(model: Model) -> Model | None:
+    """The model in float32 where it computes in half precision; None where it does not, or where
+    onnxruntime does, which takes no other dtype than the file's."""
+    terms = model.terms()
+    halves = [term for term in terms if term.dtype in HALVES]
+    if not halves or any(term.op in ("host_op", "call", "blocked") for term in terms):
+        return None
+    return in_float32(model)

@@ -8,8 +8,8 @@ from egglog import eq, rule, union, vars_
 
 import glenside
 from glenside import check as checking
+from glenside.check.inner_values import compare_inner, unexplained
 from glenside.errors import CheckFailed
-from glenside.inner_values import compare_inner, unexplained
 from glenside.language import Model, Term, builders, evaluate, random_inputs
 from glenside.rewrites import RuleSet, rewrite_rule
 from glenside.rewrites.vocabulary import NO_DTYPE, Access
@@ -95,7 +95,7 @@ def test_what_is_all_rounding_is_not_blamed():
     values = np.full((4, 15), 0.1, "float32") * (1 + np.arange(4, dtype="float32")[:, None])
     model = Model("centred", {"x": x.type}, {}, {"y": centred}, {centred: "centred"})
     for other, blamed in ((same, 0), (wrong, 1)):
-        _, suspects = compare_inner(
+        found = compare_inner(
             model,
             {centred: other},
             {other: other},
@@ -105,5 +105,5 @@ def test_what_is_all_rounding_is_not_blamed():
             lambda _: 1e-3,
             1e-3,
         )
-        assert len(suspects) == 1
-        assert len(unexplained(suspects, {"x": values})) == blamed
+        assert len(found.suspects) == 1
+        assert len(unexplained(found.suspects, {"x": values})) == blamed

@@ -131,6 +131,34 @@ def narrowed(model: Model, precision: str) -> Model:
     return _Rewriting(model, WIDE, Half.named(precision)).result()
 
 
+def in_float32(model: Model) -> Model:
+    """The model with all its 16-bit floats as float32, inputs, parameters and outputs too."""
+
+    def change(term: Term, children: tuple[Term, ...]) -> Term:
+        attributes = {
+            name: WIDE if value in HALVES and name in ("dtype", "accumulate") else value
+            for name, value in term.attributes.items()
+        }
+        if term.op == "cast" and children[0].dtype == attributes["dtype"]:
+            return children[0]
+        return make(term.op, children, **attributes)
+
+    new = map_terms(model.roots, change)
+    return replace(
+        model,
+        inputs={
+            name: replace(of, dtype=WIDE) if of.dtype in HALVES else of
+            for name, of in model.inputs.items()
+        },
+        params={
+            name: array.astype(WIDE) if array.dtype.name in HALVES else array
+            for name, array in model.params.items()
+        },
+        outputs={name: new[term] for name, term in model.outputs.items()},
+        names={},
+    )
+
+
 class Policy:
     """Which values of dtype ``source`` are computed in float32 (``wide``), and why they stay so.
 
