@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from glenside.check.errors import STEPS, TOLERANCE, agrees, compared, relative_error
-from glenside.check.inner_values import NOISE, changed, compare_inner, unexplained
+from glenside.check.inner_values import changed, compare_inner, is_noise, unexplained
 from glenside.check.inputs import drawn_inputs
 from glenside.check.loss import loss
 from glenside.check.steps import Judged, count_steps, is_stepping, judge_compiled
@@ -242,7 +242,7 @@ class _Comparison:
     def _compiled(self, traced: Mapping[Term, Array]) -> Judged:
         def explained(term: Term, difference: float, env: Mapping[str, Array]) -> bool:
             right, other = (evaluate([term], each)[0] for each in (env, changed(env)))
-            return difference <= NOISE * compared(other, right)[0]
+            return is_noise(difference, compared(other, right)[0], term)
 
         return judge_compiled(
             self.program.terms, self.env, traced, self._tolerated, explained, self._step
@@ -253,8 +253,10 @@ class _Comparison:
         others = evaluate(self.model.roots, changed(self.env), self._step)
         return all(
             self._is_near(got, right)
-            or compared(got, right)[0] <= NOISE * compared(other, right)[0] < np.inf
-            for got, right, other in zip(results, expected, others, strict=True)
+            or is_noise(compared(got, right)[0], compared(other, right)[0], root)
+            for got, right, other, root in zip(
+                results, expected, others, self.model.roots, strict=True
+            )
         )
 
     def _check_simulated(self, got: Sequence[Array]) -> None:

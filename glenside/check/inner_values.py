@@ -198,8 +198,14 @@ def unexplained(
         suspect
         for term in terms
         for suspect in pending[term]
-        if suspect.difference > NOISE * noise.get(term, 0.0)
+        if not is_noise(suspect.difference, noise.get(term, 0.0), term)
     ]
+
+
+def is_noise(difference: float, noise: float, term: Term) -> bool:
+    """Whether a difference is rounding where a change of the last digits makes ``noise``. Where
+    that makes steps of integers, they are no larger."""
+    return difference <= (NOISE if is_float(np.dtype(term.dtype)) else 1) * noise < np.inf
 
 
 def changed(env: Mapping[str, Array], seed: int = 0) -> dict[str, Array]:
