@@ -234,7 +234,7 @@ def quantised(seed):
     return onnx_model(nodes, {"x": np.zeros((40, 64), "float32")}, constants)
 
 
-def flipped(program, by):
+def flip(program, params, by):
     """``program`` whose compiled code is ``by`` off at one of its quantised values."""
     traced = program.trace
     (quantiser,) = (
@@ -248,7 +248,7 @@ def flipped(program, by):
         changed = held[quantiser].copy()
         changed[3, 7] += by
         order = topological_order(program.terms)
-        given = {"x": inputs["x"], "changed": changed} | program.params
+        given = {"x": inputs["x"], "changed": changed} | params
         fed = {}
         for term in order:
             fed[term] = rebuild(term, [fed[c] for c in term.children])
@@ -264,9 +264,9 @@ def flipped(program, by):
 
 def test_a_step_of_the_models_own_quantiser_is_allowed_and_counted():
     proto = quantised(0)
-    program = glenside.optimize(proto, "cpu")
-    flipped(program, 1)
-    outcome = checking.check(program, load_model(proto))
+    program, model = glenside.optimize(proto, "cpu"), load_model(proto)
+    flip(program, model.params, 1)
+    outcome = checking.check(program, model)
     assert outcome.steps >= 1 and 1e-4 < outcome.error < 0.05
     report = program.report.checked(outcome, program.report.seconds)
     assert f"{outcome.steps} elements rounded the other way" in shown(report)
@@ -275,10 +275,10 @@ def test_a_step_of_the_models_own_quantiser_is_allowed_and_counted():
 @pytest.mark.parametrize("by", [20, 100])
 def test_more_than_a_step_is_not(by):
     proto = quantised(0)
-    program = glenside.optimize(proto, "cpu")
-    flipped(program, by)
+    program, model = glenside.optimize(proto, "cpu"), load_model(proto)
+    flip(program, model.params, by)
     with pytest.raises(CheckFailed, match="compute sub"):
-        checking.check(program, load_model(proto))
+        checking.check(program, model)
 
 
 @pytest.mark.parametrize("seed", range(4))
