@@ -80,6 +80,8 @@ class _Indices:
         constants: dict[int, None] = {}
         counted: dict[Term, bool] = {}  # Whether integers alone lead to a term.
         for term in model.terms():
+            if len(self._gathers) >= _MOST_INDICES:
+                break
             counted[term] = (
                 not is_float(np.dtype(term.dtype))
                 and term.op not in ("host_op", "call", "blocked", "cart_prod")
@@ -89,7 +91,7 @@ class _Indices:
                 continue
             below = topological_order([term.children[1]])
             given = [t["name"] for t in below if t.op == "tensor" and t["name"] in model.inputs]
-            if given and len(self._gathers) < _MOST_INDICES:
+            if given:
                 self._gathers.append((term.children[1], term.children[0].shape[term["axis"]]))
                 leaves |= dict.fromkeys(given)
                 constants |= {int(t["value"]): None for t in below if t.op == "constant"}

@@ -16,9 +16,8 @@ import numpy as np
 
 from glenside.check.errors import STEPS, compared
 from glenside.explain.regions import COMPUTING
-from glenside.language import Term, builders, topological_order, trace
+from glenside.language import Term, builders, topological_order, trace, units
 from glenside.language.shape import is_float
-from glenside.language.term import rebuild
 
 Array = np.ndarray[Any, Any]
 
@@ -85,7 +84,8 @@ def judge_compiled(
     given = dict(env)
     fed: dict[Term, Term] = {}
     for number, term in enumerate(topological_order(outputs)):
-        fed[term] = rebuild(term, [leaves.get(c, fed[c]) for c in term.children])
+        # What units mean, not what their simulators compute: those are under suspicion too.
+        fed[term] = units.meaning(term, tuple(leaves.get(c, fed[c]) for c in term.children))
         if term in held:
             name = f"computed {number}"
             given[name] = held[term]
