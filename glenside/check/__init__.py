@@ -173,7 +173,7 @@ class _Comparison:
             self._check_simulated(results)
         elif not all(map(self._is_near, results, expected)):
             if unsound:
-                self._fail_output(results, expected, self._told(unsound[0].imported))
+                self._fail_output(results, expected, self._told(unsound[0].imported), True)
             self._judge(results, expected, traced)
         elif self._stepping and traced:
             self._check_held(traced)
@@ -184,7 +184,8 @@ class _Comparison:
             why = "compiled code is wrong" if suspect.imported is None else "a rewrite is unsound"
             raise CheckFailed(
                 f"{what} of {self.model.name} differs from NumPy by {suspect.error:.2e} "
-                f"(relative), which the outputs on random inputs do not show: {why}"
+                f"(relative), which the outputs on random inputs do not show: {why}",
+                rewriting=suspect.imported is not None,
             )
         return worst
 
@@ -272,13 +273,16 @@ class _Comparison:
 
     # --- blame --------------------------------------------------------------------------------
 
-    def _fail_output(self, results: Sequence[Array], expected: Sequence[Array], why: str) -> None:
+    def _fail_output(
+        self, results: Sequence[Array], expected: Sequence[Array], why: str, rewriting: bool = False
+    ) -> None:
         for name, right, got in zip(self.model.outputs, expected, results, strict=True):
             if not self._is_near(got, right):
                 raise CheckFailed(
                     f"output {name!r} of {self.model.name} differs from NumPy by "
                     f"{relative_error(got, right):.2e} (relative, "
-                    f"{self._tolerated(right):.0e} is allowed): {why}"
+                    f"{self._tolerated(right):.0e} is allowed): {why}",
+                    rewriting=rewriting,
                 )
 
     def _told(self, imported: Term | None) -> str:
