@@ -30,7 +30,7 @@ from glenside.hw_targets.target import Executable, Progress, Target, find_target
 from glenside.interrupt import between_steps
 from glenside.language import Model, Term, topological_order
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
-from glenside.precision import in_precision
+from glenside.precision import in_precision, without_halves
 from glenside.program import Program
 from glenside.report import (
     Report,
@@ -91,8 +91,9 @@ def optimize(
     :param quantize: quantise the products of a float model first: a :class:`Quantization`, or the
         samples to calibrate with, as it takes them (an ``.npz`` of them too). The check then
         compares with the quantised model, and the report says what quantising cost.
-    :param check: compare with the NumPy interpreter on random inputs, where the program's device
-        is there.
+    :param check: compare with the NumPy interpreter on random inputs that the model takes, where
+        the program's device is there. Where that cannot be done the report says why; in half
+        precision it also tells what that costs against float32.
     :param egraph: a file that the explored e-graph is written to, as egraph-serialize's JSON.
     :param progress: called with (stage, steps done, steps in all).
     :raises GlensideError: the model, target or an option cannot be used, or the check fails. An
@@ -122,6 +123,7 @@ def optimize(
         raise InputError("precision and quantize both say what to compute in: give one of them")
     with clock.stage("import") as step:
         imported = load_model(model, shapes=shapes, params=params, progress=step)
+        full = imported  # What half precision is held against.
         if precision is not None:
             imported = in_precision(imported, precision)
     error = None
@@ -248,7 +250,8 @@ def optimize(
             if number in extracted.classes
         }
         try:
-            _check(program, imported, counterparts, deadline, clock)
+            against = full if precision is not None else without_halves(imported)
+            _check(program, imported, counterparts, against, deadline, clock)
         except CheckFailed as problem:
             if not (problem.rewriting and any(explored_with)):
                 raise
@@ -275,30 +278,23 @@ def _check(
     program: Program,
     imported: Model,
     counterparts: Mapping[Term, Term],
+    full: Model | None,
     deadline: Deadline,
     clock: _Clock,
 ) -> None:
-    """Has the report say how far the program is from what the interpreter computes."""
-    late = "the time was over"
-    missing = late if "compile" in program.report.cut else program.unavailable()
-    if missing is None:
-        try:
-            with clock.stage("check") as step, within(deadline):
+    """Has the report say how far the program is from what the interpreter computes.
 
-                def checking_step(what: str, done: int, total: int) -> None:
-                    check_time()
-                    if step:
-                        step(done, total)
-
-                worst = checking.check(
-                    program, imported, progress=checking_step, counterparts=counterparts
-                )
-            program.report = program.report.checked(worst)
-        except TimeIsUp:
-            missing = late
+    :param full: the model in float32, where it computes in half precision.
+    """
+    missing = checking.LATE if "compile" in program.report.cut else program.unavailable()
     if missing is not None:
         program.report = program.report.not_checked(missing)
-    program.report = replace(program.report, seconds=clock.seconds())
+        return
+    with clock.stage("check") as step, within(deadline):
+        outcome = checking.check(
+            program, imported, progress=step, counterparts=counterparts, full=full
+        )
+    program.report = program.report.checked(outcome, clock.seconds())
 
 
 _EXPLORING, _EXTRACTING, _EXPLAINING = 0.4, 0.6, 0.25

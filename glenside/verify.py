@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from glenside import check, saved_folder
+from glenside import saved_folder
+from glenside.check import has_own_numerics
+from glenside.check.errors import STEPS, TOLERANCE, relative_error
 from glenside.codegen.launch import Plan, read_plan
 from glenside.errors import CheckFailed
 from glenside.language import AccessType, memory, random_inputs, topological_order
@@ -80,12 +82,12 @@ def _compared(folder: Path, interpreted: Program) -> str:
         return f"not compared: {missing}"
     inputs = random_inputs(compiled.inputs, 0, interpreted.terms)
     rounds = compiled.report.quantization is not None
-    numerics = any(map(check.has_own_numerics, topological_order(interpreted.terms)))
+    numerics = any(map(has_own_numerics, topological_order(interpreted.terms)))
     worst = 0.0
     results = zip(compiled.output_names, compiled.run(inputs), interpreted.run(inputs), strict=True)
     for name, got, right in results:
-        allowed = check.STEPS if rounds or numerics else check.TOLERANCE.get(right.dtype.name, 0.0)
-        error = check.relative_error(got, right)
+        allowed = STEPS if rounds or numerics else TOLERANCE.get(right.dtype.name, 0.0)
+        error = relative_error(got, right)
         if not error <= allowed:
             raise CheckFailed(
                 f"output {name!r} of {compiled.name} differs from the interpreter by {error:.2e} "

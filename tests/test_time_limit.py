@@ -5,6 +5,7 @@ import pytest
 
 import glenside
 from glenside import extraction, rewrites
+from glenside.check.inputs import drawn_inputs
 from glenside.deadline import Deadline, TimeIsUp, check_time
 from glenside.hw_targets import find_target
 from tests.models import onnxruntime_answers, small_network
@@ -104,18 +105,18 @@ def test_a_program_that_never_ran_is_compiled_to_be_saved(clock, tmp_path):
 
 
 def test_too_late_while_checking(monkeypatch):
-    monkeypatch.setattr("glenside.check.check", late)
+    monkeypatch.setattr("glenside.check.drawn_inputs", late)
     program = glenside.optimize(small_network(), time_limit=600)
     assert (program.report.max_rel_error, program.report.unchecked) == (None, "the time was over")
     assert_right(program)
 
 
 def test_checking_looks_at_the_clock_at_every_step(clock, monkeypatch):
-    def check(program, model, progress, counterparts):
+    def drawn(model, seed):
         clock.now += 1_000
-        progress("check", 0, 1)
+        return drawn_inputs(model, seed)
 
-    monkeypatch.setattr("glenside.check.check", check)
+    monkeypatch.setattr("glenside.check.drawn_inputs", drawn)
     program = glenside.optimize(small_network(), time_limit=600)
     assert program.report.unchecked == "the time was over"
 

@@ -25,6 +25,9 @@ Array = np.ndarray[Any, Any]
 _COPYING = frozenset({"concat", "gather", "pad", "pair"})
 """Transformers whose value is an array of its own; those of others may be views."""
 
+_AT_ONCE = 1 << 25
+"""Bytes of an operand that are laid out for a product at a time."""
+
 
 @dataclass(frozen=True)
 class _Product:
@@ -51,28 +54,49 @@ class _Product:
         q = self.right.shape[self.batch : self.right_split]
         depth = math.prod(self.left.shape[self.left_split :])
         groups = math.prod(shared)
-        left = self.left.reshape(groups, math.prod(p), depth)
-        right = self.right.reshape(groups, math.prod(q), depth).swapaxes(1, 2)
-        return matrix_product(left, right, accumulate).reshape(self.type.outer)
+
+        def product(left: Array, right: Array) -> Array:
+            left, right = (each.reshape(groups, -1, depth) for each in (left, right))
+            return matrix_product(left, right.swapaxes(1, 2), accumulate)
+
+        # Windows of an image are many times its size once they are laid out for a product, so
+        # they are taken a few rows at a time.
+        longer, rows = (self.left, p) if math.prod(p) > math.prod(q) else (self.right, q)
+        needed = longer.size * max(longer.itemsize, np.dtype(accumulate).itemsize)
+        if not (rows and self.type.size and depth) or needed <= _AT_ONCE:
+            left = self.left.reshape(groups, math.prod(p), depth)
+            right = self.right.reshape(groups, math.prod(q), depth).swapaxes(1, 2)
+            return matrix_product(left, right, accumulate).reshape(self.type.outer)
+        result = np.empty((groups, math.prod(p), math.prod(q)), accumulate)
+        each = math.prod(rows[1:])
+        count = max(1, _AT_ONCE * rows[0] // needed)
+        for start in range(0, rows[0], count):
+            some = longer[(*(slice(None),) * self.batch, slice(start, start + count))]
+            at = slice(start * each, (start + count) * each)
+            if longer is self.left:
+                result[:, at] = product(some, self.right)
+            else:
+                result[:, :, at] = product(self.left, some)
+        return result.reshape(self.type.outer)
 
 
 def matrix_product(a: Array, b: Array, accumulate: str) -> Array:
     """``a @ b`` with operands cast to ``accumulate`` first; integers wrap around.
 
-    Integer products run in float64 where that is exact, since NumPy has no fast integer one;
+    Integer products run in floats where these are exact, since NumPy has no fast integer one;
     sums of 16-bit floats are formed in float32 and rounded once, as ``numpy.matmul`` does.
     """
-    a, b = a.astype(accumulate, copy=False), b.astype(accumulate, copy=False)
     if accumulate in HALVES:
+        a, b = a.astype(accumulate, copy=False), b.astype(accumulate, copy=False)
         return np.matmul(a.astype("float32"), b.astype("float32")).astype(accumulate)
-    if accumulate in FLOATS or not (a.size and b.size):
-        return np.matmul(a, b)
-    bound = a.shape[-1] * _magnitude(a) * _magnitude(b)
-    if bound < 2**53:
-        return (
-            np.matmul(a.astype("float64"), b.astype("float64")).astype("int64").astype(accumulate)
-        )
-    return np.matmul(a, b)
+    if accumulate not in FLOATS and a.size and b.size and a.dtype.kind in "iu":
+        # Wrapping around is the same before and after, so the cast may wait.
+        bound = a.shape[-1] * _magnitude(a) * _magnitude(b)
+        if bound < 2**53:
+            exact = "float32" if bound < 2**24 else "float64"
+            product = np.matmul(a.astype(exact), b.astype(exact))
+            return product.astype("int64").astype(accumulate)
+    return np.matmul(a.astype(accumulate, copy=False), b.astype(accumulate, copy=False))
 
 
 def _magnitude(array: Array) -> int:
