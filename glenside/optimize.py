@@ -208,7 +208,17 @@ def optimize(
             if number in extracted.classes
         }
         try:
-            worst = checking.check(program, imported, progress=progress, counterparts=counterparts)
+            # Held back, since one that is raised while terms are freed would be lost.
+            with between_steps() as interrupted:
+
+                def comparing(what: str, done: int, total: int) -> None:
+                    interrupted()
+                    if progress:
+                        progress(what, done, total)
+
+                worst = checking.check(
+                    program, imported, progress=comparing, counterparts=counterparts
+                )
         except CheckFailed as problem:
             if not (problem.rewriting and any(explored_with)):
                 raise
