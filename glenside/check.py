@@ -105,10 +105,10 @@ def check(
         for name, right, got in zip(model.outputs, expected, results, strict=True):
             error = relative_error(got, right)
             if not error <= tolerated(right):  # An error of NaN is one, too.
-                where, rewriting = _first_difference(program, model, env, inputs, expected)
+                parted, rewriting = _first_difference(program, model, env, inputs, expected)
                 raise CheckFailed(
                     f"output {name!r} of {model.name} differs from NumPy by {error:.2e} (relative, "
-                    f"{tolerated(right):.0e} is allowed): {where}",
+                    f"{tolerated(right):.0e} is allowed): {parted}",
                     rewriting=rewriting,
                 )
             worst = max(worst, error)

@@ -323,11 +323,10 @@ def _products(
     imported = load_model(model, shapes=shapes, params=params)
     failure = Failure("the products are those of the program as it was imported", NotOptimised)
     costs, constants = target.cost_model(), imported.params.keys()
-    extracted = None
     with failure.caught("saturate", ()):
         explored = saturate(imported.roots, target.rules())
         extracted = extract(explored.egraph, costs, original=imported.roots, constants=constants)
-    if extracted is None:
+    if failure.reason is not None:
         extracted = as_imported(imported.roots, costs, constants)
     cut = cut_for_device(extracted.terms, imported.inputs, imported.params, target.limits)
     builder = make_builder(cut)
