@@ -642,7 +642,8 @@ def check_rules(
     tried. 3: none is known to be unsound, but one fired on no program, or time was up before its
     turn, so that nothing is known of it.
     """
-    _err.print("loading the rules")
+    if rules is None:
+        _err.print("loading all rules that ship")
     try:
         import hypothesis  # noqa: F401  (The kit needs it, the rest of the package does not.)
     except ImportError as problem:

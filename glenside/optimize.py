@@ -290,9 +290,16 @@ def _check(
     if missing is not None:
         program.report = program.report.not_checked(missing)
         return
-    with clock.stage("check") as step, within(deadline):
+    # Ctrl-C is held back, since one that is raised while terms are freed would be lost.
+    with clock.stage("check") as step, within(deadline), between_steps() as interrupted:
+
+        def comparing(done: int, total: int) -> None:
+            interrupted()
+            if step:
+                step(done, total)
+
         outcome = checking.check(
-            program, imported, progress=step, counterparts=counterparts, full=full
+            program, imported, progress=comparing, counterparts=counterparts, full=full
         )
     program.report = program.report.checked(outcome, clock.seconds())
 

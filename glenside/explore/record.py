@@ -303,7 +303,7 @@ class Exploration:
                     self._frozen = (now, self._egraph.freeze())
                 except UnsoundRewrite as problem:
                     raise self._stepper.unsound_state(self.model.roots, problem) from None
-            if self.failure is not None:
+            if self._failure.reason is not None:
                 self._give_up()
         assert self._frozen is not None
         return self._frozen[1]
