@@ -34,10 +34,10 @@ from glenside.hw_targets.declare.fields import check_fields, is_number
 from glenside.hw_targets.declare.forms import Form, forms
 from glenside.hw_targets.declare.sizes import Condition, Size
 from glenside.hw_targets.declare.template import OperandType, Template
-from glenside.hw_targets.declare.tiling import Tiling, tiling
+from glenside.hw_targets.declare.tiling import Declaration, Tiling, tiling
 from glenside.language import builders
 from glenside.language.interpreter import evaluate
-from glenside.language.shape import AccessType, Shape, check_dtype
+from glenside.language.shape import INTEGERS, AccessType, Shape, check_dtype
 from glenside.language.term import Term
 from glenside.language.units import Unit, register_unit
 from glenside.rewrites.declared import declare_rule
@@ -376,15 +376,17 @@ def _check(a: Accelerator) -> _Checked:
         if template.build(other, found, _leaves(operands, found, dtype), note).type != result:
             raise TargetError(f"{text!r} has another type than the term")
 
-    def meaning(sizes: Sizes, arrays: list[Array]) -> Array:
-        built = template.build(term, sizes, _leaves(operands, sizes, dtype))
-        return evaluate([built], dict(zip(operands, arrays, strict=True)))[0]
-
-    tiles = tiling(
-        "the unit's own size", operands, names, conditions, a.tile, a.lanes, meaning, dtype
-    )
     trying = ("int32", "float64", "int8", "float32") if among is None else among
     dtypes = tuple(d for d in trying if _builds(operands, term, found, d))
+    # Of integers less can be said than of floats: they wrap around.
+    strict = next((d for d in dtypes if d in INTEGERS), dtype)
+
+    def meaning(sizes: Sizes, arrays: list[Array]) -> Array:
+        built = template.build(term, sizes, _leaves(operands, sizes, strict))
+        return evaluate([built], dict(zip(operands, arrays, strict=True)))[0]
+
+    declared = Declaration(operands, term, names, conditions, meaning, strict)
+    tiles = tiling("the unit's own size", declared, a.tile, a.lanes)
     return _Checked(operands, term, parameters, names, conditions, others, splits, dtypes, tiles)
 
 
