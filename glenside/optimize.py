@@ -32,7 +32,7 @@ from glenside.report import (
 
 if TYPE_CHECKING:
     from glenside.extraction.cost import CostModel
-    from glenside.rewrites.ruleset import RuleSet
+    from glenside.rewrites.ruleset import Rule, RuleSet
 
 Array = np.ndarray[Any, Any]
 
@@ -50,7 +50,8 @@ def optimize(
     cost_model: CostModel | str | None = None,
     extractor: str = "best",
     ilp_limit: float | None = None,
-    rules: Sequence[RuleSet] | None = None,
+    rules: Sequence[RuleSet | Rule] | None = None,
+    add_rules: Sequence[RuleSet | Rule] | None = None,
     quantize: object = None,
     check: bool = True,
     egraph: str | Path | None = None,
@@ -73,7 +74,8 @@ def optimize(
         its answer optimal.
     :param ilp_limit: budget of ``"ilp"`` in the solver's deterministic seconds, which are of the
         order of seconds and make the same input give the same program everywhere.
-    :param rules: rule sets in place of the target's.
+    :param rules: rule sets or rules in place of the target's.
+    :param add_rules: rule sets or rules beside the target's.
     :param quantize: quantise the products of a float model first: a :class:`Quantization`, or the
         samples to calibrate with, as it takes them (an ``.npz`` of them too). The check then
         compares with the quantised model, and the report says what quantising cost.
@@ -91,12 +93,12 @@ def optimize(
     from glenside.extraction import ILP_LIMIT, extract, find_cost_model
     from glenside.fallback import Failure, as_imported, unexplored
     from glenside.rewrites import saturate
-    from glenside.rewrites.ruleset import as_ruleset
+    from glenside.rewrites.ruleset import explored_with
 
     _check_limits(node_limit, iter_limit, time_limit, ilp_limit)
     chosen = find_target(target)
     costs = chosen.cost_model() if cost_model is None else find_cost_model(cost_model)
-    explored_with = chosen.rules() if rules is None else [as_ruleset(each) for each in rules]
+    using = explored_with(chosen.rules, rules, add_rules)
     clock = _Clock(progress)
     own_costs = not isinstance(cost_model, str | None)
     failure = Failure("the program is compiled as it was imported", NotOptimised, own_costs)
@@ -117,14 +119,14 @@ def optimize(
     with failure.caught("saturate", clock.raised), clock.stage("saturate") as step:
         explored = saturate(
             imported.roots,
-            explored_with,
+            using,
             node_limit=node_limit,
             iter_limit=iter_limit,
             time_limit=time_limit,
             progress=step,
         )
     if failure.reason is not None:
-        explored = unexplored(imported.roots, explored_with)
+        explored = unexplored(imported.roots, using)
     if egraph is not None:
         save_egraph(egraph, explored.egraph, costs)
     with failure.caught("extract", clock.raised), clock.stage("extract"):
@@ -141,7 +143,7 @@ def optimize(
     accounted = UNACCOUNTED
     with untold.caught("explain", clock.raised), clock.stage("explain"):
         if failure.reason is None:
-            accounted = account(imported, chosen, explored_with, explored, extracted, costs)
+            accounted = account(imported, chosen, using, explored, extracted, costs)
     with clock.stage("compile"), between_steps() as interrupted:
 
         def compiling(what: str, done: int, total: int) -> None:

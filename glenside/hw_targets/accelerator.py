@@ -107,17 +107,18 @@ class Accelerator:
             check_fields(self)
             if not re.fullmatch(r"[A-Za-z][\w.-]*", self.name):
                 raise TargetError("that is no name: letters, digits, '-', '_' and '.'")
-            if not self.target:
+            own_name = not self.target
+            if own_name:
                 object.__setattr__(self, "target", self.name)
             checked = _check(self)
         except GlensideError as problem:
             raise TargetError(f"accelerator {self.name}: {problem}") from None
         object.__setattr__(self, "_checked", checked)
-        self._register()
+        self._register(own_name)
 
     _checked: _Checked = field(init=False, repr=False)
 
-    def _register(self) -> None:
+    def _register(self, own_name: bool) -> None:
         from glenside.hw_targets.offload import add_to_target
 
         def meaning(parameters: Shape, operands: tuple[Term, ...]) -> Term:
@@ -127,7 +128,7 @@ class Accelerator:
         meaning.__module__ = _declaring_module()
         in_passes = self.simulate is not None
         unit = Unit(self.name, meaning, self._simulate if in_passes else None)
-        add_to_target(self)
+        add_to_target(self, own_name)
         register_unit(unit)
         declare_rule(self.name, self.rule)
 
@@ -376,8 +377,8 @@ def _check(a: Accelerator) -> _Checked:
         if template.build(other, found, _leaves(operands, found, dtype), note).type != result:
             raise TargetError(f"{text!r} has another type than the term")
 
-    trying = ("int32", "float64", "int8", "float32") if among is None else among
-    dtypes = tuple(d for d in trying if _builds(operands, term, found, d))
+    trying = ("int32", *_tried(operands, term), "int8") if among is None else among
+    dtypes = tuple(d for d in dict.fromkeys(trying) if _builds(operands, term, found, d))
     # Of integers less can be said than of floats: they wrap around.
     strict = next((d for d in dtypes if d in INTEGERS), dtype)
 
@@ -427,6 +428,18 @@ def _builds(operands: Mapping[str, OperandType], term: Template, sizes: Sizes, d
     return True
 
 
+def _tried(operands: Mapping[str, OperandType], term: Template) -> tuple[str, ...]:
+    """Dtypes of operands that have none of their own, with which a term is tried: those of its
+    constants and of other operands among them, which it may have to share."""
+    others = [each.dtype for each in operands.values() if each.dtype]
+    others += [
+        part["dtype"]
+        for part in template.nodes(term)
+        if isinstance(part, template.Node) and part.op == "constant"
+    ]
+    return ("float64", "int32", "float32", "bool", *others)
+
+
 def _build(
     operands: Mapping[str, OperandType],
     term: Template,
@@ -440,7 +453,7 @@ def _build(
     """
     first: tuple[Sizes, ShapeError] | None = None
     for sizes in samples.varied(names, conditions):
-        for dtype in dtypes or ("float64", "int32", "bool"):
+        for dtype in dtypes or _tried(operands, term):
             try:
                 template.build(term, sizes, _leaves(operands, sizes, dtype))
             except ShapeError as problem:

@@ -131,10 +131,13 @@ _TARGETS: dict[str, dict[str, Operation]] = {}
 _OF_UNIT: dict[str, str] = {}
 
 
-def add_to_target(accelerator: Operation) -> None:
+def add_to_target(accelerator: Operation, own_name: bool = False) -> None:
     """Adds a unit to its target, which is registered with the first one.
 
     Done before the unit itself is registered, so that nothing is when it is refused.
+
+    :param own_name: whether the target is called like the unit because nobody named one; such a
+        unit does not join others.
 
     :raises TargetError: there can be no such target, or the name of the unit or of the target is
         that of something else.
@@ -145,6 +148,12 @@ def add_to_target(accelerator: Operation) -> None:
         raise TargetError(
             f"accelerator {unit}: {target!r} is no name of a target: letters, digits, '-', '_' and "
             "'.', with numerics behind a colon"
+        )
+    members = _TARGETS.get(target, {})
+    if own_name and members and unit not in members:
+        raise TargetError(
+            f"accelerator {unit}: there is a target of that name, which has {', '.join(members)}: "
+            f"give it another name, or target={target!r} to add the unit to that target"
         )
     families = {_divide(each)[0] for each in _TARGETS}
     if name not in families and name in {kind.name for kind in targets()}:

@@ -106,7 +106,7 @@ def run_batch(
     values = np.empty(result.shape, result.dtype)
     invoke = unit.runner(parameters, each)
     for position in np.ndindex(*result.outer[:batch]):
-        values[position] = invoke([np.ascontiguousarray(array[position]) for array in arrays])
+        values[position] = invoke([np.asarray(array[position], order="C") for array in arrays])
     return values
 
 

@@ -456,7 +456,7 @@ class _Argument:
                         f"{function} takes an operand without {self.size}, which is given to the "
                         f"first part only, with one that has {self.size}"
                     )
-                numbers = [each.fill if each is along else other.number for each in (a, b)]  # type: ignore[union-attr]
+                numbers = [each.fill if each is along else other.number for each in (a, b)]
                 return replace(along, fill=fill(*numbers))
             case Same(), Same():
                 number = fill(a.number, b.number) if a.literal and b.literal else None
@@ -492,9 +492,9 @@ class _Argument:
         adds = isinstance(other, Parts) or other.vanishes
         if function in ("add", "sub", "concat") and adds:
             return Parts()
-        if isinstance(other, Same) and other.literal:
-            if function == "mul" or (function == "div" and other is b and floats):
-                return Parts()
+        scales = function == "mul" or (function == "div" and other is b and floats)
+        if isinstance(other, Same) and other.literal and scales:
+            return Parts()
         if function in ("add", "sub") and isinstance(other, Same):
             self.fails(f"{function} takes a number with a sum, and would do so in every part")
         if function == "mul" and isinstance(other, Same):
@@ -564,9 +564,9 @@ class _Argument:
     def of_both(self, name: str, given: AccessType, x: Both) -> Value:
         """A fold of the two, or a reduction of both together."""
         function = FUNCTIONS[name]
-        if x.at != given.split:
-            if name == "dot" or function.kind == "fold" or x.at < given.split:
-                self.fails(f"{name} of a pair whose axis is not the first of the items")
+        first = name == "dot" or function.kind == "fold"
+        if x.at < given.split or (first and x.at != given.split):
+            self.fails(f"{name} of a pair whose axis is not the first of the items")
         fold = name if function.kind == "fold" else _FOLDED.get(name)
         if fold is None:
             self.fails(f"{name} of a pair")
