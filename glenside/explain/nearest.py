@@ -67,8 +67,13 @@ def wanted_by(unit: str, declared: object) -> list[Wanted]:
     of units that are declared otherwise."""
     if isinstance(declared, Accelerator):
         checked = declared._checked
-        forms = _anchored(declared._forms)
-        return [Wanted(unit, checked.operands, checked.conditions, declared.dtypes, forms)]
+        terms = [(checked.operands, declared._forms)]
+        if declared._batched is not None:
+            terms.append((declared._batched.operands, declared._forms_of_batch))
+        return [
+            Wanted(unit, operands, checked.conditions, declared.dtypes, _anchored(forms))
+            for operands, forms in terms
+        ]
     if declared is not None or find_unit(unit).array is None:
         return []
     result = []

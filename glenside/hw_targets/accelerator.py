@@ -18,6 +18,7 @@ once, with the reason.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import re
@@ -30,6 +31,7 @@ import numpy as np
 
 from glenside.errors import GlensideError, ShapeError, TargetError
 from glenside.hw_targets.declare import samples, template
+from glenside.hw_targets.declare.batching import BATCH, Batched, batched
 from glenside.hw_targets.declare.fields import check_fields, is_number
 from glenside.hw_targets.declare.forms import Form, forms
 from glenside.hw_targets.declare.sizes import Condition, Size
@@ -47,6 +49,10 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 Sizes = Mapping[str, int]
+
+ROWS = frozenset({"softmax", "sum", "mean", "prod", "min", "argmax", "argmin"})
+"""Functions of items that other shapes of items are brought to rows for; products and maxima have
+rules of their own."""
 
 _REORDERING = frozenset({"dot", "sum", "mean", "prod", "softmax"})
 """Functions that a unit may compute by adding in another order."""
@@ -71,6 +77,8 @@ class Accelerator:
     :param tile: the unit's own length along size variables: longer operands take several passes,
         shorter ones are padded.
     :param lanes: likewise, but padded to a multiple and done in one pass.
+    :param loops: whether a batch of products is given to the unit, one call after the other; set it
+        to False where another unit takes batches.
     :param cycles: of one call, over its sizes: an expression or a function of them.
     :param area: in any unit, the same for all accelerators that are compared; multipliers for those
         that ship.
@@ -95,6 +103,7 @@ class Accelerator:
     defaults: Mapping[str, float] = field(default_factory=dict)
     tile: Mapping[str, int] = field(default_factory=dict)
     lanes: Mapping[str, int] = field(default_factory=dict)
+    loops: bool = True
     cycles: str | Callable[[Sizes], float] | None = None
     area: float | None = None
     simulate: Callable[..., Array] | None = None
@@ -127,7 +136,12 @@ class Accelerator:
         # Programs that were saved import the module that declares their units.
         meaning.__module__ = _declaring_module()
         in_passes = self.simulate is not None
-        unit = Unit(self.name, meaning, self._simulate if in_passes else None)
+        unit = Unit(
+            self.name,
+            meaning,
+            self._simulate if in_passes else None,
+            meaning_of_batch=None if self._batched is None else self._term_of_batch,
+        )
         add_to_target(self, own_name)
         register_unit(unit)
         declare_rule(self.name, self.rule)
@@ -173,6 +187,14 @@ class Accelerator:
             self._checked.template, sizes, dict(zip(self.operands, operands, strict=True))
         )
 
+    def _term_of_batch(self, parameters: Shape, operands: tuple[Term, ...]) -> Term:
+        """What a call for each position on one shared axis computes."""
+        assert self._batched is not None
+        one = [AccessType(each.outer[1:], each.item, each.dtype) for each in operands]
+        sizes = {**self.sizes(parameters, one), BATCH: operands[0].outer[0]}
+        leaves = dict(zip(self.operands, operands, strict=True))
+        return template.build(self._batched.template, sizes, leaves)
+
     def cycles_of(self, parameters: Shape, operands: Sequence[AccessType]) -> float | None:
         """Cycles of one call; None where the declaration does not say.
 
@@ -210,8 +232,29 @@ class Accelerator:
             self.defaults,
         )
         exact = not template.functions(checked.template) & _REORDERING
-        cases = mapping.cases(declared, self._forms, checked.splits)
+        cases = list(mapping.cases(declared, self._forms, checked.splits))
+        if self._batched is not None:
+            several = dataclasses.replace(declared, operands=self._batched.operands, batch=1)
+            cases += mapping.cases(several, self._forms_of_batch, self._batch_splits)
         return Rule(self.name, tuple(cases), exact, programs=self.programs)
+
+    @functools.cached_property
+    def _batched(self) -> Batched | None:
+        """The term for a batch, where calls are made for one."""
+        checked = self._checked
+        if not self.loops:
+            return None
+        return batched(checked.template, checked.operands, checked.splits)
+
+    @functools.cached_property
+    def _forms_of_batch(self) -> list[Form]:
+        if self._batched is None:
+            return []
+        return forms(self._batched.template, self._batch_splits, self.defaults)
+
+    @functools.cached_property
+    def _batch_splits(self) -> dict[Template, int]:
+        return {} if self._batched is None else dict(self._batched.splits)
 
     @functools.cached_property
     def _forms(self) -> list[Form]:
@@ -219,6 +262,15 @@ class Accelerator:
         checked = self._checked
         terms = (checked.template, *checked.others)
         return [form for each in terms for form in forms(each, checked.splits, self.defaults)]
+
+    @property
+    def rows_of(self) -> frozenset[str]:
+        """The function that it computes of rows, if that is its work: other items are brought to
+        rows for it."""
+        parts = [p for p in template.nodes(self._checked.template) if isinstance(p, template.Node)]
+        work = {p["function"] for p in parts if p.op == "compute"} & ROWS
+        shaped = any(p.op in ("windows", "cart_prod") for p in parts)
+        return frozenset(work if len(work) == 1 and not shaped else ())
 
     @property
     def tiling(self) -> Tiling:

@@ -207,18 +207,20 @@ def accelerator_of(unit: str) -> Operation | None:
 def rules_for(accelerators: Sequence[Operation]) -> list[RuleSet]:
     """The units' own rules, and those that bring programs to the forms these look for."""
     from glenside.rewrites.rules.attention import ATTENTION
+    from glenside.rewrites.rules.channels import CHANNELS
     from glenside.rewrites.rules.im2col import IM2COL
     from glenside.rewrites.rules.layout import LAYOUT
     from glenside.rewrites.rules.linear import LINEAR
     from glenside.rewrites.rules.matrices import MATRICES
     from glenside.rewrites.rules.pooling import MEANS, POOLING
+    from glenside.rewrites.rules.rows import rows_of
     from glenside.rewrites.rules.steps import STEPS
     from glenside.rewrites.rules.sums import SUMS
     from glenside.rewrites.ruleset import RuleSet
 
     used = set[str]().union(*(a.functions for a in accelerators))
     families = {
-        "dot": [IM2COL, MATRICES],
+        "dot": [IM2COL, MATRICES, CHANNELS],
         "add": [LINEAR],
         "max": [POOLING],
         "mean": [MEANS],
@@ -226,6 +228,8 @@ def rules_for(accelerators: Sequence[Operation]) -> list[RuleSet]:
         "sigmoid": [SUMS, STEPS],
     }
     chosen = [LAYOUT, *(each for f, sets in families.items() if f in used for each in sets)]
+    rows = sorted(set[str]().union(*(getattr(a, "rows_of", ()) for a in accelerators)))
+    chosen += [RuleSet(f"rows-of-{function}", (rows_of(function),)) for function in rows]
     if "dot" in used:
         chosen += _quantised(accelerators)
     return [*chosen, *(RuleSet(a.name, (a.rule(),), mapping=True) for a in accelerators)]

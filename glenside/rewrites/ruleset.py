@@ -36,6 +36,8 @@ FAMILIES = (
     "steps",
     "sums",
     "convolution",
+    "channels",
+    "rows",
     "quantised",
     "tiling",
     "parallel",

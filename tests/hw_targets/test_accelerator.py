@@ -293,6 +293,19 @@ def test_a_declaration_that_cannot_be_is_refused_with_the_reason(case):
     assert targets() == before
 
 
+def test_a_unit_joins_a_target_that_exists_only_where_it_says_so():
+    says = r"there is a target of that name, which has vta-dense, .*target='vta' to add the unit"
+    with pytest.raises(TargetError, match=says):
+        Accelerator("vta", **GEMM)
+    assert "vta" not in find_target("vta").units
+    Accelerator("vta", **GEMM, target="vta")
+    assert "vta" in find_target("vta").units
+    # One's own unit can be declared anew, as cells of a notebook are.
+    for _ in range(2):
+        Accelerator("test-mine", **GEMM)
+    assert find_target("test-mine").units == ("test-mine",)
+
+
 def test_numerics_alone_make_a_target():
     Accelerator("test-alone", **GEMM, target="test-family:int8")
     assert find_target("test-family:int8").units == ("test-alone",)

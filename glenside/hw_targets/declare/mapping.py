@@ -42,6 +42,8 @@ class Declared:
     conditions: Sequence[Condition]
     dtypes: Sequence[str] | None
     defaults: Mapping[str, float]
+    batch: int = 0
+    """Shared axes in front of all operands: there is a call for each position on them."""
 
 
 def cases(
@@ -261,7 +263,9 @@ class _Case:
     def finish(self, whole: Access) -> RewriteOrRule:
         arguments = [self.argument(n, d) for n, d in self.declared.operands.items()]
         parameters = ints(*map(self.size, self.declared.parameters))
-        call = Access.call(Vec[Access](*arguments), self.declared.unit, parameters)
+        call = Access.call(
+            Vec[Access](*arguments), self.declared.unit, parameters, self.declared.batch
+        )
         axes, split = lengths(whole), self.splits[self.form.template]
         for change in reversed(self.form.root):
             if change.op == "access":
