@@ -213,8 +213,12 @@ class Nearest:
         ]
         best = min(tried, key=lambda match: match.weight)
         if missing is not None:
-            what = missing["function"] if missing.op == "compute" else missing.operator.spelling
-            best = best.but(f"no {what} follows the {anchor['function']}", STRUCTURE + len(rest))
+            # All of the term that stands above is missing, and layout changes are no news.
+            weight = STRUCTURE + _size(form.template) - _size(template)
+            what = next((n["function"] for n, _ in reversed(rest) if n.op == "compute"), None)
+            what = what or missing.operator.spelling
+            last = next((n["function"] for n, _ in path[len(rest) :] if n.op == "compute"), None)
+            best = best.but(f"no {what} follows the {last or anchor['function']}", weight)
         return best
 
     # --- matching, as deep as a person wrote ------------------------------------------------------

@@ -38,6 +38,7 @@ from glenside.hw_targets.declare.sizes import Condition, Size
 from glenside.hw_targets.declare.template import OperandType, Template
 from glenside.hw_targets.declare.tiling import Declaration, Tiling, tiling
 from glenside.language import builders
+from glenside.language.functions import FUNCTIONS
 from glenside.language.interpreter import evaluate
 from glenside.language.shape import INTEGERS, AccessType, Shape, check_dtype
 from glenside.language.term import Term
@@ -271,6 +272,15 @@ class Accelerator:
         work = {p["function"] for p in parts if p.op == "compute"} & ROWS
         shaped = any(p.op in ("windows", "cart_prod") for p in parts)
         return frozenset(work if len(work) == 1 and not shaped else ())
+
+    @property
+    def behind_product(self) -> frozenset[str]:
+        """The functions of elements behind a product, if it computes more of it than a bias."""
+        parts = [p for p in template.nodes(self._checked.template) if isinstance(p, template.Node)]
+        used = {p["function"] for p in parts if p.op == "compute"}
+        elements = {name for name in used if FUNCTIONS[name].kind in ("map", "fold")}
+        one = used - elements == {"dot"} and not any(p.op == "windows" for p in parts)
+        return frozenset(elements if one and elements - {"add"} else ())
 
     @property
     def tiling(self) -> Tiling:

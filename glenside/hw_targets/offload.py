@@ -208,6 +208,7 @@ def rules_for(accelerators: Sequence[Operation]) -> list[RuleSet]:
     """The units' own rules, and those that bring programs to the forms these look for."""
     from glenside.rewrites.rules.attention import ATTENTION
     from glenside.rewrites.rules.channels import CHANNELS
+    from glenside.rewrites.rules.elementwise import reshape_out_of
     from glenside.rewrites.rules.im2col import IM2COL
     from glenside.rewrites.rules.layout import LAYOUT
     from glenside.rewrites.rules.linear import LINEAR
@@ -230,6 +231,8 @@ def rules_for(accelerators: Sequence[Operation]) -> list[RuleSet]:
     chosen = [LAYOUT, *(each for f, sets in families.items() if f in used for each in sets)]
     rows = sorted(set[str]().union(*(getattr(a, "rows_of", ()) for a in accelerators)))
     chosen += [RuleSet(f"rows-of-{function}", (rows_of(function),)) for function in rows]
+    behind = sorted(set[str]().union(*(getattr(a, "behind_product", ()) for a in accelerators)))
+    chosen += [RuleSet(f"reshape-out-of-{name}", (reshape_out_of(name),)) for name in behind]
     if "dot" in used:
         chosen += _quantised(accelerators)
     return [*chosen, *(RuleSet(a.name, (a.rule(),), mapping=True) for a in accelerators)]

@@ -38,6 +38,7 @@ FAMILIES = (
     "convolution",
     "channels",
     "rows",
+    "elementwise",
     "quantised",
     "tiling",
     "parallel",

@@ -86,6 +86,17 @@ def forms(
     :param splits: how many outer axes each part of the term has; forms add their own parts to it.
     """
     result: dict[tuple[str, frozenset[str], bool], Form] = {}
+    for each in dict.fromkeys((template, _with_whole_constants(template, splits))):
+        _collect(each, splits, defaults, result)
+    return list(result.values())
+
+
+def _collect(
+    template: Template,
+    splits: dict[Template, int],
+    defaults: Mapping[str, float],
+    result: dict[tuple[str, frozenset[str], bool], Form],
+) -> None:
     places = sum(isinstance(part, Node) and _varies(part, defaults) for part in nodes(template))
     most = places if places <= MANY else 1
     for form in _expand(template, splits, defaults, most):
@@ -93,7 +104,30 @@ def forms(
         without = _without_layout(form, splits)
         if without.root or without.leaves:
             result.setdefault((show(without.template), form.absent, True), without)
-    return list(result.values())
+
+
+def _with_whole_constants(template: Template, splits: dict[Template, int]) -> Template:
+    """A number that is spread is a constant of that shape, as front ends import it."""
+    if isinstance(template, Operand):
+        return template
+    below = tuple(_with_whole_constants(child, splits) for child in template.children)
+    first = below[0] if below else None
+    if isinstance(first, Node) and first.op == "constant":
+        shape: tuple[Size, ...] | None = None
+        if template.op == "broadcast":
+            shape = template["shape"]
+        elif template.op == "unsqueeze" and template["axis"].is_number:
+            at = int(template["axis"].of({}))
+            shape = (*first["shape"][:at], Size.parse("1"), *first["shape"][at:])
+        if shape is not None:
+            made = Node(first.operator, (first["value"], shape, first["dtype"]), ())
+            splits[made] = len(shape)
+            return made
+    if below == template.children:
+        return template
+    changed = template.over(*below)
+    splits[changed] = splits[template]
+    return changed
 
 
 def show(template: Template) -> str:

@@ -150,6 +150,23 @@ def channels_last(draw: Draw) -> Term:
 
 
 @st.composite
+def reshaped_elements(draw: Draw) -> Term:
+    """A function of the elements of one array or two, of which one at least is reshaped."""
+    old, new = draw(st.sampled_from((((6,), (2, 3)), ((2, 3), (6,)), ((2, 2), (2, 1, 2)))))
+    dtype = draw(_DTYPES)
+
+    def reshaped(name: str) -> Term:
+        return builders.reshape(builders.tensor(name, old, dtype), new)
+
+    x = reshaped("x")
+    others = (reshaped("y"), x, builders.constant(3, new, dtype), builders.tensor("y", new, dtype))
+    pair = (x, draw(st.sampled_from(others)))
+    pair = pair if draw(st.booleans()) else pair[::-1]
+    function = draw(st.sampled_from(("mul", "mul", "add", "neg")))
+    return builders.elementwise(function, *(pair if function != "neg" else (x,)))
+
+
+@st.composite
 def items_of_any_shape(draw: Draw) -> Term:
     """A reduction, or a softmax of rows, of items behind any number of outer axes."""
     name = draw(st.sampled_from(("softmax", "softmax", "sum", "argmax")))
