@@ -33,7 +33,7 @@ from glenside.errors import GlensideError, ShapeError, TargetError
 from glenside.hw_targets.declare import samples, template
 from glenside.hw_targets.declare.batching import BATCH, Batched, batched
 from glenside.hw_targets.declare.fields import check_fields, is_number
-from glenside.hw_targets.declare.forms import Form, forms
+from glenside.hw_targets.declare.forms import UNDONE, Form, forms
 from glenside.hw_targets.declare.sizes import Condition, Size
 from glenside.hw_targets.declare.template import OperandType, Template
 from glenside.hw_targets.declare.tiling import Declaration, Tiling, tiling
@@ -268,10 +268,13 @@ class Accelerator:
     def rows_of(self) -> frozenset[str]:
         """The function that it computes of rows, if that is its work: other items are brought to
         rows for it."""
-        parts = [p for p in template.nodes(self._checked.template) if isinstance(p, template.Node)]
-        work = {p["function"] for p in parts if p.op == "compute"} & ROWS
-        shaped = any(p.op in ("windows", "cart_prod") for p in parts)
-        return frozenset(work if len(work) == 1 and not shaped else ())
+        root = self._checked.template
+        while isinstance(root, template.Node) and root.op in UNDONE:
+            root = root.children[0]
+        if not isinstance(root, template.Node) or root.op != "compute":
+            return frozenset()
+        shaped = {p.op for p in template.nodes(root) if isinstance(p, template.Node)}
+        return frozenset(() if shaped & {"windows", "cart_prod"} else {root["function"]} & ROWS)
 
     @property
     def behind_product(self) -> frozenset[str]:

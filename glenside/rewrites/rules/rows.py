@@ -10,7 +10,7 @@ from egglog import Fact, RewriteOrRule, String, Vec, eq, i64, rule, union, var, 
 from glenside.errors import GlensideError
 from glenside.language.functions import FUNCTIONS
 from glenside.rewrites.ruleset import rewrite_rule
-from glenside.rewrites.vocabulary import MAX_RANK, Access, flat, ints
+from glenside.rewrites.vocabulary import MAX_RANK, Access, flat, ints, product
 
 
 def _programs() -> Any:
@@ -45,5 +45,12 @@ def rows_of(function: str) -> Iterator[RewriteOrRule]:
         result = rows.compute(function, dtype).reshape(s, item)
         return rule(*pattern, *facts).then(union(whole).with_(result))
 
-    yield made(x.flatten(), s.length() > 0, s.length().max(t.length()) > 1)
+    # Means are divided as well (``reassociate-mean``), which adds outer axes of length 1: there is
+    # something to flatten only where two are longer, or items have several.
+    grown = product(s.map(lambda n: n.min(2).max(1))) + i64(2) * (t.length() - 1) > 2
+    yield made(
+        x.flatten(),
+        s.length() > 0,
+        grown if function == "mean" else s.length().max(t.length()) > 1,
+    )
     yield made(x.reshape(ints(1), flat(t)), eq(s.length()).to(i64(0)))
