@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import time
@@ -32,6 +33,7 @@ from glenside.user_modules import import_module
 
 if TYPE_CHECKING:
     from glenside.rewrites.ruleset import Rule, RuleSet
+    from glenside.rewrites.soundness import Verdict
     from glenside.tune import BuiltProduct
 
 Array = np.ndarray[Any, Any]
@@ -447,7 +449,11 @@ def explore(
     if until is not None:
         _out.print("found" if found else "not found", soft_wrap=True)
     reason = exploration.stop_reason
-    _out.print(f"stop reason: {reason.value}" if reason else "stopped where the pattern was found")
+    if exploration.failure is not None:
+        _out.print(f"not explored: {exploration.failure}", soft_wrap=True)
+    else:
+        ended = f"stop reason: {reason.value}" if reason else "stopped where the pattern was found"
+        _out.print(ended)
     for path, what in ((html, "page"), (plot, "charts")):
         if path is not None:
             _out.print(f"{what} in {path}", soft_wrap=True)
@@ -561,6 +567,29 @@ def _show_built(products: Sequence[BuiltProduct], as_json: bool) -> None:
 
 
 @app.command()
+def sample(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="One of those listed without it.", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Where to; NAME.onnx by default."),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="What weights are drawn from.")] = 0,
+) -> None:
+    """Write a real network to try things on, its weights drawn; without NAME, list them."""
+    from glenside.samples import sample_model, sample_names
+
+    if name is None:
+        _out.print("\n".join(sample_names()))
+        return
+    path = output or Path(f"{name}.onnx")
+    path.write_bytes(sample_model(name, seed).SerializeToString())
+    _out.print(f"{path}: images of (1, 3, 224, 224)")
+
+
+@app.command()
 def targets(imports: ImportOption = None) -> None:
     """List the targets."""
     table = Table("target", "what it is")
@@ -580,9 +609,19 @@ def check_rules(
     ] = None,
     imports: ImportOption = None,
     examples: Annotated[int, typer.Option(min=1, help="Random programs for each rule.")] = 100,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(min=0, help="Seconds after which no rule is begun; by default all are tried."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
 ) -> None:
-    """Try rewrite rules on random programs; exit code 1 when one is unsound or never fired."""
+    """Try rewrite rules on random programs, the same ones each time.
+
+    Exit code 0: all rules are sound as far as was tried. 1: one is unsound. 2: the rules cannot be
+    tried. 3: none is known to be unsound, but one fired on no program, or time was up before its
+    turn, so that nothing is known of it.
+    """
+    _err.print("loading the rules")
     try:
         import hypothesis  # noqa: F401  (The kit needs it, the rest of the package does not.)
     except ImportError as problem:
@@ -596,8 +635,15 @@ def check_rules(
     if not rules:
         added = explored_with(lambda: [chosen], add_rules=_imported_rules(imports))
         chosen = replace(chosen, rules=tuple(rule for each in added for rule in each))
+    count, done = len(chosen.rules), itertools.count(1)
+
+    def judged(verdict: Verdict) -> None:
+        _err.print(Text(f"{next(done)}/{count} {verdict.rule}: {verdict}"), soft_wrap=True)
+
     with _progress() as listener:
-        verdicts = judge(chosen, examples=examples, progress=listener)
+        verdicts = judge(
+            chosen, examples=examples, time_limit=time_limit, progress=listener, judged=judged
+        )
     if as_json:
         rows = [
             {
@@ -621,8 +667,10 @@ def check_rules(
             told = Text(str(verdict), style=colour)
             table.add_row(verdict.rule, f"{verdict.fired:,}", told, shown)
         _out.print(table)
-    if not all(verdict.ok for verdict in verdicts):
+    if any(verdict.counterexample is not None for verdict in verdicts):
         raise typer.Exit(1)
+    if not all(verdict.ok for verdict in verdicts):
+        raise typer.Exit(3)
 
 
 def _program(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glenside.errors import InputError, TargetError
+from glenside.errors import InputError, NotOptimised, TargetError
 from glenside.frontends import load_model
 from glenside.hardware_front import HardwareFront, HardwarePoint
 from glenside.hw_targets.offload import JOINED, OffloadTarget, joined
@@ -81,6 +81,7 @@ def explore_hardware(
     from glenside.extraction import dag_cost
     from glenside.extraction.hardware import choose_units
     from glenside.extraction.problem import build_classes, pose
+    from glenside.fallback import Failure, unexplored
     from glenside.rewrites import saturate
     from glenside.rewrites.ruleset import explored_with
 
@@ -100,15 +101,29 @@ def explore_hardware(
     announce("import", 0, 0)
     imported = load_model(model, shapes=shapes, params=params)
     announce("saturate", 0, 0)
-    explored = saturate(
-        imported.roots,
-        explored_with(
-            lambda: joined(JOINED.join(chosen)).rules() if chosen else [], rules, add_rules
-        ),
-        node_limit=node_limit,
-        iter_limit=iter_limit,
-        progress=lambda done, total: announce("saturate", done, total),
+    using = explored_with(
+        lambda: joined(JOINED.join(chosen)).rules() if chosen else [], rules, add_rules
     )
+    failure = Failure("no unit is given any work", NotOptimised, cost_model is not None)
+    told: list[BaseException] = []
+
+    def saturating(done: int, total: int) -> None:
+        try:
+            announce("saturate", done, total)
+        except BaseException as raised:
+            told.append(raised)
+            raise
+
+    with failure.caught("saturate", told):
+        explored = saturate(
+            imported.roots,
+            using,
+            node_limit=node_limit,
+            iter_limit=iter_limit,
+            progress=saturating,
+        )
+    if failure.reason is not None:
+        explored = unexplored(imported.roots, using)
     announce("choose", 0, len(budgets))
     problem = pose(explored.egraph, costs)
     owner = {
@@ -148,6 +163,7 @@ def explore_hardware(
         nodes=explored.nodes,
         stop_reason=explored.stop_reason.value,
         seconds=time.perf_counter() - started,
+        failure=failure.reason,
     )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from glenside.errors import GlensideError, ModelError, Unsupported, UnsupportedOperator
+from glenside.frontends.lowering.constants import Constants
 from glenside.frontends.refusal import Refused
-from glenside.frontends.relax.constants import Constants
 from glenside.frontends.relax.operators import OPERATORS
 from glenside.frontends.relax.signature import Value
 from glenside.frontends.relax.tvm_values import Lengths, attributes_of, dims_of, dtype_of, plain

@@ -18,13 +18,13 @@ from glenside.frontends.relay.parser import parse_module
 from glenside.frontends.relay.syntax_tree import Function, Module, Position
 from glenside.frontends.relay.types import TensorType, access_type, flat, flat_parameters, spell
 from glenside.frontends.relay.walk import Progress, Walk
-from glenside.language import DTYPES, AccessType, Model, topological_order
+from glenside.language import DTYPES, AccessType, Model, index_requirements, topological_order
 from glenside.language.shape import check_shape
 
 Array = np.ndarray[Any, Any]
 Shapes = Mapping[str, Sequence[int]]
 
-_TEXT = re.compile(r"\n|def\s*@|^\s*fn\s*[(\[]")
+_TEXT = re.compile(r"\n|def\s*@|^\s*fn\s*[(\[]|^\s*free_var\s")
 """What no path holds."""
 
 
@@ -62,13 +62,16 @@ def import_relay(
             inputs[name] = type_
         else:
             weights[name] = seeded(position, name, type_, seed)
-    walk = Walk(source.name, source.module, source.main, declared)
+    walk = Walk(source.name, source.module, source.main, declared, given)
     outputs = {f"out{i}": term for i, term in enumerate(flat(walk.run(progress)))}
     leaves = topological_order(outputs.values())
     used = {leaf["name"] for leaf in leaves if leaf.op == "tensor"}
-    kept = {name: array for name, array in (weights | walk.constants).items() if name in used}
+    kept = {
+        name: array for name, array in (weights | walk.constants.arrays).items() if name in used
+    }
     counts = count_operators(walk.calls, inputs)
-    return Model(source.model, inputs, kept, outputs, walk.names, counts)
+    asked = index_requirements(outputs.values(), inputs, walk.names)
+    return Model(source.model, inputs, kept, outputs, walk.names, counts, asked)
 
 
 def seeded_arrays(

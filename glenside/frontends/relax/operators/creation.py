@@ -7,10 +7,10 @@ import numpy as np
 from glenside.errors import ShapeError
 from glenside.frontends.kinds import Ints
 from glenside.frontends.lowering.axes import axis_of
+from glenside.frontends.lowering.constants import Constants
 from glenside.frontends.lowering.dtypes import dtype_of
+from glenside.frontends.lowering.known import ints_of, number_of
 from glenside.frontends.lowering.phrases import elementwise, select, spread
-from glenside.frontends.relax.constants import Constants
-from glenside.frontends.relax.operators.common import ints_of, number_of
 from glenside.frontends.relax.signature import operator
 from glenside.language import Term, builders
 
@@ -131,3 +131,8 @@ def shape_to_tensor(constants: Constants, shape: Ints) -> Term:
 def tensor_to_shape(constants: Constants, x: Term) -> Ints:
     """A vector as lengths; its elements must be known while importing."""
     return tuple(ints_of(constants, x, "shape"))
+
+
+@operator("null_value")
+def null_value() -> None:
+    """An operand that is absent."""

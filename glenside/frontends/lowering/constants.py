@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,6 +12,13 @@ Array = np.ndarray[Any, Any]
 
 _KNOWN_LIMIT = 1 << 16
 """Elements up to which a value is computed while importing: shape arithmetic is tiny."""
+
+
+class Arrays(Protocol):
+    """Where a lowering puts the arrays that it makes."""
+
+    def parameter(self, array: Array, name: str, /) -> Term:
+        """A term that stands for ``array``."""
 
 
 class Constants:
