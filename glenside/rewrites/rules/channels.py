@@ -48,6 +48,7 @@ def channels_first() -> Iterator[RewriteOrRule]:
         eq(kernel[2]).to(of_x[2]),
         eq(dilation[2]).to(i64(1)),
         eq(w.outer.length()).to(i64(1)),
+        eq(w.item.length()).to(i64(3)),
     )
 
     def first(channels: i64 | int, sizes: Vec[i64]) -> Vec[i64]:
@@ -57,7 +58,8 @@ def channels_first() -> Iterator[RewriteOrRule]:
         seen = moved.windows(
             first(kernel[2], kernel), first(1, stride), first(1, dilation)
         ).squeeze(1)
-        result = w.transpose(order).cart_prod(seen, 0).compute("dot", dtype)
+        filters = w.access(4).transpose(order).access(1)
+        result = filters.cart_prod(seen, 0).compute("dot", dtype)
         nchw = result.transpose(ints(1, 0, 2, 3))
         for old, back in ((w.cart_prod(looks, 0), (1, 0, 2, 3)), (looks.cart_prod(w, 0), NHWC)):
             yield rule(eq(whole).to(old.compute("dot", dtype)), *found, *facts).then(
@@ -67,13 +69,13 @@ def channels_first() -> Iterator[RewriteOrRule]:
 
 def _data(x: Access, y: Access, order: Vec[i64]) -> Iterator[tuple[tuple[Fact, ...], Access]]:
     """Ways in which the data may be padded, and the same with channels first."""
-    yield (), x.transpose(order)
+    yield (), x.access(4).transpose(order).access(1)
 
     def padded(of: Access, axis: int, name: str) -> Access:
         a, b, c = vars_(f"before_{name} after_{name} inside_{name}", i64)
         return of.pad(var(f"fill_{name}", String), axis, a, b, c)
 
-    turned = y.transpose(order)
+    turned = y.access(4).transpose(order)
     for axes in ((1,), (2,), (1, 2), (2, 1)):
         found, moved = y, turned
         for axis in axes:
