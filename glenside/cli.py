@@ -10,8 +10,9 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypedDict
 
 import numpy as np
 import typer
@@ -37,7 +38,7 @@ from glenside.quantization import Quantization
 from glenside.user_modules import import_module
 
 if TYPE_CHECKING:
-    from glenside.rewrites.ruleset import RuleSet
+    from glenside.rewrites.ruleset import Rule, RuleSet
     from glenside.rewrites.soundness import Verdict
     from glenside.tune import BuiltProduct
 
@@ -103,7 +104,24 @@ ImportOption = Annotated[
         callback=_import_all,
         is_eager=True,
         help="A module, or a .py file, that declares accelerators, targets or rules of your own; "
-        "repeat it for several.",
+        "repeat it for several. What it calls RULES, or else the rules that it defines, are "
+        "explored beside the target's.",
+    ),
+]
+RulesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rules",
+        metavar="MODULE:NAME",
+        help="Rules in place of the target's; repeat it for several.",
+    ),
+]
+AddRulesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--add-rules",
+        metavar="MODULE:NAME",
+        help="Rules beside the target's; repeat it for several.",
     ),
 ]
 
@@ -113,6 +131,8 @@ def optimize(
     model: ModelArgument,
     target: TargetOption = None,
     imports: ImportOption = None,
+    rules: RulesOption = None,
+    add_rules: AddRulesOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
     output: Annotated[
@@ -185,6 +205,7 @@ def optimize(
             target or DEFAULT_TARGET,
             shapes=_shapes(shape),
             params=read_npz(params) if params else None,
+            **_rules(rules, add_rules, imports),
             precision=precision,
             node_limit=node_limit,
             iter_limit=iter_limit,
@@ -232,6 +253,8 @@ def run(
     ] = None,
     target: TargetOption = None,
     imports: ImportOption = None,
+    rules: RulesOption = None,
+    add_rules: AddRulesOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
     output: Annotated[
@@ -252,11 +275,13 @@ def run(
     """Run a saved program, or a model after optimising it for --target.
 
     A saved program holds compiled code, which runs with all your rights: give --untrusted for one
-    from others. --target, --shape and --params are for models: a saved program has its own.
+    from others. --target, --shape, --params and rules are for models: a saved program has its own.
     """
     if output is not None and output.suffix != ".npz":
         raise InputError(f"--output {output}: outputs are written as .npz; name a file so")
-    loaded = _program(program, target, shape, params, trusted=not untrusted)
+    loaded = _program(
+        program, target, shape, params, rules, add_rules, imports, trusted=not untrusted
+    )
     arrays = _inputs(loaded, inputs or [], seed)
     seconds = []
     for _ in range(repeat):
@@ -331,6 +356,8 @@ def explore_hardware(
         ),
     ] = None,
     imports: ImportOption = None,
+    rules: RulesOption = None,
+    add_rules: AddRulesOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
     node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
@@ -358,6 +385,7 @@ def explore_hardware(
             candidate,
             shapes=_shapes(shape),
             params=read_npz(params) if params else None,
+            **_rules(rules, add_rules, imports),
             node_limit=node_limit,
             iter_limit=iter_limit,
             solver_limit=solver_limit,
@@ -402,16 +430,20 @@ def explain(
     ] = None,
     target: TargetOption = None,
     imports: ImportOption = None,
+    rules: RulesOption = None,
+    add_rules: AddRulesOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """Say from which layer each accelerator call came, by which rules, and what stayed on the host.
 
-    --target, --shape and --params are for models: a saved program has its own.
+    --target, --shape, --params and rules are for models: a saved program has its own.
     """
     saved = Path(program).is_dir()  # What is told of it needs no compiled code.
-    told = _program(program, target, shape, params, trusted=not saved).explain(node)
+    told = _program(
+        program, target, shape, params, rules, add_rules, imports, trusted=not saved
+    ).explain(node)
     if as_json:
         print(json.dumps(told.to_json(), indent=2))
     else:
@@ -423,6 +455,8 @@ def explore(
     model: ModelArgument,
     target: TargetOption = None,
     imports: ImportOption = None,
+    rules: RulesOption = None,
+    add_rules: AddRulesOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
     until: Annotated[
@@ -455,6 +489,7 @@ def explore(
         target or DEFAULT_TARGET,
         shapes=_shapes(shape),
         params=read_npz(params) if params else None,
+        **_rules(rules, add_rules, imports),
         cost_models=None if cost_model is None else [cost_model],
         node_limit=node_limit,
         iter_limit=iter_limit,
@@ -493,6 +528,8 @@ def tune(
         str | None, typer.Option("--target", "-t", metavar="TARGET", help="opencl or cuda.")
     ] = None,
     imports: ImportOption = None,
+    rules: RulesOption = None,
+    add_rules: AddRulesOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
     candidates: Annotated[
@@ -556,6 +593,7 @@ def tune(
                 "time_limit": time_limit,
                 "file": file,
                 "progress": listener,
+                **_rules(rules, add_rules, imports),
             }
             if build is not None:
                 given |= {"most": most, "compile": not no_compile}
@@ -650,9 +688,13 @@ def check_rules(
         raise GlensideError(
             "checking rules needs hypothesis: pip install 'glenside[rules]'"
         ) from problem
+    from glenside.rewrites.ruleset import all_rules, explored_with
     from glenside.rewrites.soundness import judge
 
-    chosen = _find_rules(rules)
+    chosen = _find_rules(rules) if rules else all_rules()
+    if not rules:
+        added = explored_with(lambda: [chosen], add_rules=_imported_rules(imports))
+        chosen = replace(chosen, rules=tuple(rule for each in added for rule in each))
     count, done = len(chosen.rules), itertools.count(1)
 
     def judged(verdict: Verdict) -> None:
@@ -696,12 +738,21 @@ def _program(
     target: str | None,
     shape: list[str] | None,
     params: Path | None,
+    rules: list[str] | None,
+    add_rules: list[str] | None,
+    imports: list[str] | None,
     *,
     trusted: bool = True,
 ) -> Program:
     """The program saved in a directory, or a model optimised as the options say."""
     if program and Path(program).is_dir():
-        for option, value in (("--target", target), ("--shape", shape), ("--params", params)):
+        for option, value in (
+            ("--target", target),
+            ("--shape", shape),
+            ("--params", params),
+            ("--rules", rules),
+            ("--add-rules", add_rules),
+        ):
             if value:
                 raise InputError(f"{option} is for a model; {program} is a saved program")
         return glenside.load(program, trusted=trusted)
@@ -713,16 +764,41 @@ def _program(
             target or DEFAULT_TARGET,
             shapes=_shapes(shape),
             params=read_npz(params) if params else None,
+            **_rules(rules, add_rules, imports),
             check=False,
             progress=listener,
         )
 
 
-def _find_rules(name: str | None) -> RuleSet:
-    from glenside.rewrites.ruleset import all_rules, as_ruleset
+class _Rules(TypedDict):
+    """What is explored with, as the options say."""
 
-    if name is None:
-        return all_rules()
+    rules: list[RuleSet | Rule] | None
+    add_rules: list[RuleSet | Rule] | None
+
+
+def _rules(
+    rules: list[str] | None, add_rules: list[str] | None, imports: list[str] | None
+) -> _Rules:
+    """Rules named by ``--rules`` and ``--add-rules``, and those of imported modules."""
+    added = [_find_rules(each) for each in add_rules or []] + _imported_rules(imports)
+    return {
+        "rules": [_find_rules(each) for each in rules] if rules else None,
+        "add_rules": [*added] or None,
+    }
+
+
+def _imported_rules(imports: list[str] | None) -> list[RuleSet]:
+    if not imports:
+        return []
+    from glenside.rewrites.ruleset import rules_in
+
+    return [found for name in imports for found in rules_in(import_module(name))]
+
+
+def _find_rules(name: str) -> RuleSet:
+    from glenside.rewrites.ruleset import as_ruleset
+
     module, colon, attribute = name.rpartition(":")
     if not (module and colon and attribute):
         raise InputError(f"rules are named module:name, such as my_rules:RULES; got {name!r}")
@@ -737,7 +813,7 @@ def _find_rules(name: str | None) -> RuleSet:
     except RecursionError:  # A string is iterable all the way down.
         raise InputError(f"{name} is neither a rule nor a rule set but {found!r}") from None
     if not chosen.rules:
-        raise InputError(f"{name} holds no rules: there is nothing to check")
+        raise InputError(f"{name} holds no rules: nothing to check or explore with")
     return chosen
 
 

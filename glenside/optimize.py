@@ -43,7 +43,7 @@ from glenside.report import (
 
 if TYPE_CHECKING:
     from glenside.extraction.cost import CostModel
-    from glenside.rewrites.ruleset import RuleSet
+    from glenside.rewrites.ruleset import Rule, RuleSet
 
 Array = np.ndarray[Any, Any]
 
@@ -61,7 +61,8 @@ def optimize(
     cost_model: CostModel | str | None = None,
     extractor: str = "best",
     ilp_limit: float | None = None,
-    rules: Sequence[RuleSet] | None = None,
+    rules: Sequence[RuleSet | Rule] | None = None,
+    add_rules: Sequence[RuleSet | Rule] | None = None,
     quantize: object = None,
     check: bool = True,
     egraph: str | Path | None = None,
@@ -87,7 +88,8 @@ def optimize(
         its answer optimal.
     :param ilp_limit: budget of ``"ilp"`` in the solver's deterministic seconds, which are of the
         order of seconds and make the same input give the same program everywhere.
-    :param rules: rule sets in place of the target's.
+    :param rules: rule sets or rules in place of the target's.
+    :param add_rules: rule sets or rules beside the target's.
     :param quantize: quantise the products of a float model first: a :class:`Quantization`, or the
         samples to calibrate with, as it takes them (an ``.npz`` of them too). The check then
         compares with the quantised model, and the report says what quantising cost.
@@ -109,11 +111,11 @@ def optimize(
     from glenside.extraction import ILP_LIMIT, extract, find_cost_model
     from glenside.fallback import Failure, as_imported, unexplored
     from glenside.rewrites import StopReason, saturate
-    from glenside.rewrites.ruleset import as_ruleset
+    from glenside.rewrites.ruleset import explored_with
 
     chosen = find_target(target)
     costs = chosen.cost_model() if cost_model is None else find_cost_model(cost_model)
-    explored_with = chosen.rules() if rules is None else [as_ruleset(each) for each in rules]
+    using = explored_with(chosen.rules, rules, add_rules)
     clock = _Clock(progress)
     own_costs = not isinstance(cost_model, str | None)
     failure = Failure("the program is compiled as it was imported", NotOptimised, own_costs)
@@ -139,17 +141,17 @@ def optimize(
             with within(share):
                 explored = saturate(
                     imported.roots,
-                    explored_with,
+                    using,
                     node_limit=node_limit,
                     iter_limit=iter_limit,
                     time_limit=None if time_limit is None else max(share.left(), 0.0),
                     progress=step,
                 )
         except TimeIsUp:
-            explored = unexplored(imported.roots, explored_with, StopReason.TIME_LIMIT)
+            explored = unexplored(imported.roots, using, StopReason.TIME_LIMIT)
             cut.append("saturate")
     if failure.reason is not None:
-        explored = unexplored(imported.roots, explored_with)
+        explored = unexplored(imported.roots, using)
     if egraph is not None:
         save_egraph(egraph, explored.egraph, costs)
     with failure.caught("extract", clock.raised), clock.stage("extract"):
@@ -172,7 +174,7 @@ def optimize(
     with untold.caught("explain", clock.raised), clock.stage("explain"):
         if failure.reason is None:
             with within(deadline.share(_EXPLAINING)):
-                accounted = account(imported, chosen, explored_with, explored, extracted, costs)
+                accounted = account(imported, chosen, using, explored, extracted, costs)
             cut += ["explain"] * accounted.cut
 
     def compiled(progress: Progress | None = None) -> Executable:
@@ -253,7 +255,7 @@ def optimize(
             against = full if precision is not None else without_halves(imported)
             _check(program, imported, counterparts, against, deadline, clock)
         except CheckFailed as problem:
-            if not (problem.rewriting and any(explored_with)):
+            if not (problem.rewriting and any(using)):
                 raise
             failure.tell("check", problem)
             program = optimize(

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from glenside.codegen.mapping import AnyMapping
     from glenside.codegen.partition import Partition
     from glenside.hw_targets.gpu import GpuTarget
+    from glenside.rewrites.ruleset import Rule, RuleSet
 
 Array = np.ndarray[Any, Any]
 RESULTS = "results.json"
@@ -75,6 +76,8 @@ def tune(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     params: Mapping[str, Array] | None = None,
+    rules: Sequence[RuleSet | Rule] | None = None,
+    add_rules: Sequence[RuleSet | Rule] | None = None,
     candidates: int = 16,
     time_limit: float | None = None,
     file: str | Path | None = None,
@@ -85,18 +88,21 @@ def tune(
     Every result is written to the tuning file (the user's own by default) at once, so that a run
     that was stopped goes on where it was; products that the file knows are not measured again.
 
+    :param rules: as of :func:`glenside.optimize`, likewise ``add_rules``.
     :param time_limit: seconds after which no further product is begun; None: no limit.
     :raises TargetError: the target is no GPU, or its device is not there.
     """
     from glenside.codegen import tuning
     from glenside.codegen.device.executable import open_device
+    from glenside.rewrites.ruleset import explored_with
 
     chosen = _gpu(target, candidates)
     device = open_device(chosen.dialect)
     path = Path(file) if file is not None else tuning.user_file()
     known = tuning.read(path, chosen.limits.name)
     end = _end(time_limit)
-    products = _products(model, chosen, shapes, params)
+    using = explored_with(chosen.rules, rules, add_rules)
+    products = _products(model, chosen, shapes, params, using)
     results = []
     for product in _steps(products.found, progress):
         space = product.space.key()
@@ -123,6 +129,8 @@ def build(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     params: Mapping[str, Array] | None = None,
+    rules: Sequence[RuleSet | Rule] | None = None,
+    add_rules: Sequence[RuleSet | Rule] | None = None,
     candidates: int = 16,
     time_limit: float | None = None,
     most: int | None = None,
@@ -138,6 +146,7 @@ def build(
     that was stopped goes on where it was. A mapping that was measured for the same product with
     other work behind it is always among the candidates.
 
+    :param rules: as of :func:`glenside.optimize`, likewise ``add_rules``.
     :param most: products to build, at most; None: all of them.
     :param compile: whether nvcc makes machine code here, where it is installed; else it does where
         the mappings are measured, as many sources at a time as that machine has processors.
@@ -145,6 +154,7 @@ def build(
     :raises InputError: the folder is that of another target, or cannot be written.
     """
     from glenside.codegen import tuning
+    from glenside.rewrites.ruleset import explored_with
 
     chosen = _gpu(target, candidates)
     path, place = Path(file) if file is not None else tuning.user_file(), Path(folder)
@@ -152,7 +162,8 @@ def build(
     _claim(place, chosen.limits.name)
     nearest = tuning.nearest(chosen.limits)
     end = _end(time_limit)
-    products = _products(model, chosen, shapes, params)
+    using = explored_with(chosen.rules, rules, add_rules)
+    products = _products(model, chosen, shapes, params, using)
     results: list[BuiltProduct] = []
     for product in _steps(products.ranked(), progress):
         space = product.space.key()
@@ -310,6 +321,7 @@ def _products(
     target: GpuTarget,
     shapes: Mapping[str, Sequence[int]] | None,
     params: Mapping[str, Array] | None,
+    rules: Sequence[RuleSet],
 ) -> _Products:
     from glenside.codegen.device.compile import cut_for_device
     from glenside.codegen.gpu.interface import make_builder
@@ -323,7 +335,7 @@ def _products(
     failure = Failure("the products are those of the program as it was imported", NotOptimised)
     costs, constants = target.cost_model(), imported.params.keys()
     with failure.caught("saturate", ()):
-        explored = saturate(imported.roots, target.rules())
+        explored = saturate(imported.roots, rules)
         extracted = extract(explored.egraph, costs, original=imported.roots, constants=constants)
     if failure.reason is not None:
         extracted = as_imported(imported.roots, costs, constants)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 from rich.console import Console
 
 from glenside import cli, optimize
@@ -167,14 +167,15 @@ def test_an_output_that_takes_no_more_ends_the_command(tmp_path):
     folder is not taken for a package meanwhile."""
     (tmp_path / "onnx.py").write_text("raise SystemExit('the wrong onnx')")
     (tmp_path / "numpy.py").write_text("raise SystemExit('the wrong numpy')")
-    given = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": str(ROOT)}}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    given = {"cwd": tmp_path, "env": environment, "stderr": subprocess.PIPE}
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run([*COMMAND, "targets"], stdout=write, stderr=subprocess.PIPE, **given)
+    done = subprocess.run([*COMMAND, "targets"], stdout=write, **given)
     os.close(write)
     assert (done.returncode, done.stderr) == (-signal.SIGPIPE, b"")
     with open("/dev/full", "wb") as full:
-        done = subprocess.run([*COMMAND, "--version"], stdout=full, stderr=subprocess.PIPE, **given)
+        done = subprocess.run([*COMMAND, "--version"], stdout=full, **given)
     assert done.returncode == 2
     assert done.stderr == b"error: cannot write: No space left on device\n"
 
@@ -378,6 +379,80 @@ def test_a_users_own_rules_are_checked(tmp_path):
         assert missing.returncode == 2
         (line,) = missing.stderr.strip().splitlines()
         assert said in line
+
+
+ADDED = """
+from egglog import i64, rewrite, ruleset, var
+from glenside.rewrites import rewrite_rule
+from glenside.rewrites.rules.im2col import IM2COL
+from glenside.rewrites.vocabulary import Access
+
+x = var("x", Access)
+relu = x.compute("relu", "")
+MINE = ruleset(rewrite(relu).to(relu.compute("relu", "")))
+
+@rewrite_rule("neg-thrice", exact=True)
+def neg_thrice():
+    neg = x.compute("neg", "")
+    yield rewrite(neg).to(neg.compute("neg", "").compute("neg", ""))
+
+ONLY = [neg_thrice()]
+"""
+
+
+@pytest.fixture
+def chains(tmp_path):
+    """A model of relu relu and neg neg, and rules that say either in more words."""
+    (tmp_path / "added.py").write_text(ADDED)
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Neg", ["b"], ["c"]),
+        helper.make_node("Neg", ["c"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [4]) for n in "xy"]
+    graph = helper.make_graph(nodes, "chain", ends[:1], ends[1:])
+    onnx.save(helper.make_model(graph, ir_version=8), tmp_path / "net.onnx")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("options", "fired"),
+    [
+        (["--import", "added.py"], {"rule 0", "neg-thrice"}),
+        (["--add-rules", "added:ONLY"], {"neg-thrice"}),
+        (["--rules", "added:MINE"], {"rule 0"}),
+        (["--rules", "added:MINE", "--add-rules", "added:ONLY"], {"rule 0", "neg-thrice"}),
+        ([], set()),
+    ],
+)
+def test_rules_of_ones_own_are_explored_beside_or_instead(options, fired, chains):
+    done = glenside("optimize", "net.onnx", *options, "--json", cwd=chains)
+    assert done.returncode == 0, done.stderr
+    rules = json.loads(done.stdout)["rules"]
+    assert {name for name, count in rules.items() if count} & {"rule 0", "neg-thrice"} == fired
+    # Those of the target are there unless others were named in their place.
+    assert ("merge-accesses" in rules) == ("--rules" not in options)
+
+
+def test_every_verb_takes_rules(chains):
+    tables = glenside("explore", "net.onnx", "--import", "added", "--json", cwd=chains)
+    assert "neg-thrice" in tables.stdout, tables.stderr
+    front = ("explore-hardware", "net.onnx", "--candidate", "vta", "--areas", "256", "--json")
+    done = [
+        json.loads(glenside(*front, *o, cwd=chains).stdout) for o in ([], ["--import", "added"])
+    ]
+    assert done[1]["nodes"] > done[0]["nodes"]
+    ran = glenside("run", "net.onnx", "--add-rules", "added:ONLY", "--json", cwd=chains)
+    assert ran.returncode == 0, ran.stderr
+    told = glenside("explain", "net.onnx", "--rules", "added:MINE", cwd=chains)
+    assert told.returncode == 0, told.stderr
+    tuned = glenside("tune", "net.onnx", "-t", "opencl:mali-g72", "--build", "built",
+                     "--add-rules", "added:ONLY", "--json", cwd=chains)  # fmt: skip
+    assert tuned.returncode == 0, tuned.stderr
+    glenside("optimize", "net.onnx", "--output", "saved", cwd=chains)
+    refused = glenside("run", "saved", "--add-rules", "added:ONLY", cwd=chains)
+    assert "--add-rules is for a model" in refused.stderr
 
 
 ODD = ("yx[/]", "y[red]x", ":smile:", "file")

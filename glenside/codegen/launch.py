@@ -377,7 +377,8 @@ def python_function(step: PythonCall) -> Callable[[Sequence[Array]], Array]:
     types = tuple(AccessType(tuple(o), tuple(i), d) for o, i, d in step.types)
 
     def evaluate(operands: Sequence[Array]) -> Array:
-        arrays = [np.ascontiguousarray(each) for each in operands]
+        # Not ascontiguousarray, which makes a scalar a vector.
+        arrays = [np.asarray(each, order="C") for each in operands]
         return np.asarray(operator.evaluate(arrays, types, attributes))
 
     return evaluate

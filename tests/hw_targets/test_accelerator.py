@@ -53,7 +53,7 @@ def test_one_declaration_gives_target_unit_and_rule():
 def test_convolutions_and_layers_of_a_model_are_offloaded_grouped_ones_as_batches():
     image = np.random.default_rng(0).standard_normal((1, 4, 9, 7)).astype("float32")
     (expected,) = onnxruntime_answers(small_network(), image=image)
-    calls = {"vta": 2, "flexasr": 1, "hlscnn": 0, "tensor-core": 1}
+    calls = {"vta": 2, "flexasr": 2, "hlscnn": 1, "tensor-core": 2}
     for target, count in calls.items():
         program = glenside.optimize(small_network(), target)
         assert sum(program.report.offloads.values()) == count, target
@@ -291,6 +291,19 @@ def test_a_declaration_that_cannot_be_is_refused_with_the_reason(case):
     with pytest.raises(ShapeError):
         find_unit("test-refused")
     assert targets() == before
+
+
+def test_a_unit_joins_a_target_that_exists_only_where_it_says_so():
+    says = r"there is a target of that name, which has vta-dense, .*target='vta' to add the unit"
+    with pytest.raises(TargetError, match=says):
+        Accelerator("vta", **GEMM)
+    assert "vta" not in find_target("vta").units
+    Accelerator("vta", **GEMM, target="vta")
+    assert "vta" in find_target("vta").units
+    # One's own unit can be declared anew, as cells of a notebook are.
+    for _ in range(2):
+        Accelerator("test-mine", **GEMM)
+    assert find_target("test-mine").units == ("test-mine",)
 
 
 def test_numerics_alone_make_a_target():
