@@ -82,6 +82,7 @@ def test_optimize_prints_one_json_object(model):
         "compile",
         "explain",
         "quantise",
+        "check",
     }
     assert report["exact"] == {"systolic-array": 1}
     assert report["left"] == []
