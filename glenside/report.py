@@ -120,6 +120,10 @@ class Report:
     precision: str | None = None
     """The dtype that the model's float32 values were changed to, where that was asked for."""
 
+    cut: tuple[str, ...] = ()
+    """Stages that a time limit ended: of saturate and extract the result is the program as
+    imported, explain tells less, and compile is left to the first run."""
+
     def checked(self, outcome: Checked, seconds: Seconds) -> Report:
         """The same report with the outcome of the check, and the time that took."""
         return dataclasses.replace(
@@ -176,6 +180,7 @@ class Report:
             "left": [dataclasses.asdict(each) for each in self.left],
             "quantization": self.quantization and dataclasses.asdict(self.quantization),
             "note": self.note,
+            "cut": list(self.cut),
         }
 
     @classmethod
@@ -204,6 +209,7 @@ class Report:
                 "units": tuple(UnitUse(n, **each) for n, each in data.get("units", {}).items()),
                 "left": tuple(Left(**each) for each in data.get("left", ())),
                 "quantization": QuantizationError(**lost) if lost else None,
+                "cut": tuple(data.get("cut", ())),
             }
         )
 
@@ -263,6 +269,9 @@ class Report:
             *[("quantise", self.seconds.quantise)] * (self.quantization is not None),
             *[("check", self.seconds.check)] * (self.seconds.check > 0),
         )
+        if self.cut:
+            later = "; it is compiled at its first run" if "compile" in self.cut else ""
+            yield "time limit", f"ended {', '.join(self.cut)}{later}"
         yield "seconds", ", ".join(f"{name} {value:.2f}" for name, value in parts)
         if self.quantization is not None:
             yield "quantised", str(self.quantization)

@@ -13,6 +13,7 @@ import glenside
 from glenside import check as checking
 from glenside.check.inner_values import compare_inner, unexplained
 from glenside.check.inputs import drawn_inputs
+from glenside.deadline import Deadline, within
 from glenside.errors import CheckFailed, NotOptimised
 from glenside.frontends import load_model
 from glenside.language import Model, Term, builders, evaluate, random_inputs, topological_order
@@ -318,7 +319,8 @@ def test_a_model_typed_in_halves_is_held_against_float32_too():
 def test_time_that_is_up_ends_the_check_but_not_the_program():
     model = saturated()
     program = glenside.optimize(model, "cpu", check=False)
-    outcome = checking.check(program, model, time_limit=0)
-    assert outcome.error is None and outcome.unchecked == "the time_limit of 0 s was up"
+    with within(Deadline(0)):
+        outcome = checking.check(program, model)
+    assert outcome.error is None and outcome.unchecked == "the time was over"
     report = glenside.optimize(model, "cpu").report
     assert report.seconds.check > 0 and report.to_json()["seconds"]["check"] > 0

@@ -34,7 +34,7 @@ def test_json_holds_the_documented_keys_and_reads_back():
     documented = {
         "model", "target", "operators", "offloads", "host_ops", "stop_reason", "iterations",
         "nodes", "classes", "seconds", "cost", "cost_model", "cost_parts", "extractor", "rules",
-        "max_rel_error", "exact", "left", "quantization", "note",
+        "max_rel_error", "exact", "left", "quantization", "note", "cut",
     }  # fmt: skip
     assert documented <= data.keys()
     assert data["seconds"] == {

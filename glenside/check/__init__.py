@@ -6,7 +6,6 @@ program that may be right: where no inputs are found that the model takes, or ti
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,10 +17,10 @@ from glenside.check.inner_values import changed, compare_inner, is_noise, unexpl
 from glenside.check.inputs import drawn_inputs
 from glenside.check.loss import loss
 from glenside.check.steps import Judged, count_steps, is_stepping, judge_compiled
+from glenside.deadline import TimeIsUp, check_time
 from glenside.errors import CheckFailed, GlensideError
 from glenside.explain.regions import COMPUTING
 from glenside.hw_targets.offload import accelerator_of
-from glenside.hw_targets.target import Progress
 from glenside.language import Model, Term, evaluate, map_terms, topological_order, units
 from glenside.language.shape import HALVES
 from glenside.program import Program
@@ -57,19 +56,18 @@ class Checked:
     loss: dict[str, float | None] | None = None
 
 
-class _TimeUp(Exception):
-    """The check has taken as long as it may."""
+LATE = "the time was over"
+"""Why a check was not made, or not to its end, where time is limited."""
 
 
 def check(
     program: Program,
     model: Model,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], None] | None = None,
     counterparts: Mapping[Term, Term] | None = None,
     *,
     full: Model | None = None,
-    time_limit: float | None = None,
 ) -> Checked:
     """Compares on random inputs that the model takes.
 
@@ -82,17 +80,16 @@ def check(
 
     :param counterparts: for terms of the model the program's term of the same e-class.
     :param full: the model in float32, where it computes in half precision.
-    :param time_limit: seconds after which the check is broken off, between two operators.
+    Between two operators it ends where the time allowed is over (:mod:`glenside.deadline`).
+
     :raises CheckFailed: a value differs by more than its dtype, rounding and the steps of the
         model's own roundings allow; names the first node that is computed wrongly.
     """
-    end = None if time_limit is None else time.monotonic() + time_limit
 
     def step(done: int, total: int) -> None:
-        if end is not None and time.monotonic() > end:
-            raise _TimeUp
+        check_time()
         if progress:
-            progress("check", done, total)
+            progress(done, total)
 
     refused = "its inputs could not be drawn"
     try:
@@ -113,8 +110,8 @@ def check(
                 raise
             lost = None if full is None else loss(program, full, inputs, step)
             return Checked(error, None, comparison.steps, lost)
-    except _TimeUp:
-        return Checked(unchecked=f"the time_limit of {time_limit:g} s was up")
+    except TimeIsUp:
+        return Checked(unchecked=LATE)
     except MemoryError:
         return Checked(unchecked="there is not enough memory to compute the model in NumPy")
     return Checked(unchecked=refused)

@@ -22,6 +22,10 @@ def agrees(got: Array, right: Array) -> bool:
     return relative_error(got, right) <= TOLERANCE.get(right.dtype.name, 0.0)
 
 
+_PIECE = 1 << 22
+"""Elements that are compared at a time."""
+
+
 def relative_error(got: Array, right: Array) -> float:
     """Largest difference over the largest magnitude of ``right``; infinite when NaNs or
     infinities do not stand in the same places."""
@@ -29,15 +33,19 @@ def relative_error(got: Array, right: Array) -> float:
         return float("inf")
     if not right.size:
         return 0.0
-    a, b = got.astype(np.float64), right.astype(np.float64)
-    finite = np.isfinite(b)
-    if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
-        return float("inf")
-    a, b = a[finite], b[finite]
-    if not b.size:
-        return 0.0
-    difference = float(np.abs(a - b).max())
-    scale = float(np.abs(b).max())
+    difference = scale = 0.0
+    ours, theirs = got.reshape(-1), right.reshape(-1)
+    for at in range(0, right.size, _PIECE):  # Arrays of float64 may be too large to have twice.
+        a = ours[at : at + _PIECE].astype(np.float64)
+        b = theirs[at : at + _PIECE].astype(np.float64)
+        finite = np.isfinite(b)
+        if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+            return float("inf")
+        a, b = a[finite], b[finite]
+        if b.size:
+            # Written so that nan stays.
+            difference = float(np.maximum(difference, np.abs(a - b).max()))
+            scale = max(scale, float(np.abs(b).max()))
     return difference / scale if scale else difference
 
 

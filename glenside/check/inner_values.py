@@ -25,6 +25,7 @@ from glenside.check.errors import compared
 from glenside.check.steps import count_steps, is_stepping
 from glenside.explain.regions import COMPUTING
 from glenside.language import Model, Term, topological_order, trace
+from glenside.language.memory import require
 from glenside.language.shape import is_float
 from glenside.language.term import rebuild
 
@@ -104,6 +105,7 @@ def compare_inner(
     total = len(topological_order(order)) if step else 0
     for done, (term, value) in enumerate(trace(order, env), 1):
         if term in roots:
+            require(term.type.nbytes, f"{term.op}: a result of {term.type}")
             result.values[term] = np.array(value, dtype=term.dtype, order="C")
         for pair in partners.get(term, ()):
             first = waiting.pop(pair, None)

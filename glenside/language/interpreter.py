@@ -15,10 +15,15 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import GlensideError, InputError
+from glenside.language.memory import require
+from glenside.language.operators import TRANSFORMERS
 from glenside.language.shape import FLOATS, HALVES, AccessType
 from glenside.language.term import Term, topological_order
 
 Array = np.ndarray[Any, Any]
+
+_COPYING = frozenset({"concat", "gather", "pad", "pair"})
+"""Transformers whose value is an array of its own; those of others may be views."""
 
 _AT_ONCE = 1 << 25
 """Bytes of an operand that are laid out for a product at a time."""
@@ -134,7 +139,11 @@ def evaluate(
             results[term] = value.build(term) if isinstance(value, _Product) else value
         if progress:
             progress(done, total)
-    return [np.array(results[term], dtype=term.dtype, order="C") for term in terms]
+    arrays = []
+    for term in terms:
+        require(term.type.nbytes, f"{term.op}: a result of {term.type}")
+        arrays.append(np.array(results[term], dtype=term.dtype, order="C"))
+    return arrays
 
 
 def _walk(
@@ -168,6 +177,7 @@ def _apply(
     if len(operands) == 1 and isinstance(operands[0], _Product):
         product = operands[0]
         if term.op == "compute" and term["function"] == "dot":
+            require(term.type.nbytes, f"{term.op}: a value of {term.type}")
             return product.contract(term["accumulate"] or term.children[0].dtype)
         if term.op == "reshape" and term.item[:1] == (2,) and product.type.item[:1] == (2,):
             # The tuple axis stays in front, so the result is still a product.
@@ -187,6 +197,9 @@ def _apply(
         (a, b), (x, y) = arrays, term.children
         return _Product(a, b, x.type.split, y.type.split, term["batch"], term.type)
     types = tuple(child.type for child in term.children)
+    moved = term.op == "reshape" and not arrays[0].flags.c_contiguous
+    if moved or term.op in _COPYING or (term.children and term.op not in TRANSFORMERS):
+        require(term.type.nbytes, f"{term.op}: a value of {term.type}")
     try:
         return term.operator.evaluate(arrays, types, term.attributes)
     except MemoryError as problem:
