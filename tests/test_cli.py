@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -82,6 +83,7 @@ def test_optimize_prints_one_json_object(model):
         "compile",
         "explain",
         "quantise",
+        "check",
     }
     assert report["exact"] == {"systolic-array": 1}
     assert report["left"] == []
