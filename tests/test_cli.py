@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -103,6 +104,89 @@ def test_a_saved_program_is_run_on_files(model, tmp_path):
     assert done.returncode == 0, done.stderr
     (expected,) = onnxruntime_answers(small_network(), image=IMAGE)
     np.testing.assert_allclose(np.load(result)["scores"], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_saved_program_is_verified_and_run_without_its_code(model, tmp_path):
+    out = tmp_path / "out"
+    assert glenside("optimize", model, "--output", out).returncode == 0
+    done = glenside("verify", out, "--run", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout).keys() == {"manifest", "files", "plan", "program", "results"}
+    assert "as their SHA-256 says" in glenside("verify", out).stdout
+    np.save(tmp_path / "x.npy", IMAGE)
+    done = glenside("run", out, "--untrusted", "-i", tmp_path / "x.npy", "-o", tmp_path / "y.npz")
+    assert done.returncode == 0, done.stderr
+    (expected,) = onnxruntime_answers(small_network(), image=IMAGE)
+    with np.load(tmp_path / "y.npz") as written:
+        np.testing.assert_allclose(written["scores"], expected, rtol=1e-4, atol=1e-5)
+    done = glenside("run", model, "--untrusted")
+    assert (done.returncode, "is for a saved program" in done.stderr) == (2, True)
+    (file,) = out.glob("code-*/parameters.bin")
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    done = glenside("verify", out)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ") and "parameters.bin is not the file" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert glenside("run", out).returncode == 2
+    assert glenside("verify", tmp_path).returncode == 2  # There is none.
+
+
+def test_without_a_linker_nothing_is_begun(model, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path / "none"))
+    for variable in ("CXX", "CC"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(cli.glenside, "optimize", lambda *_, **__: pytest.fail("it has begun"))
+    done = glenside("optimize", model, "--output", tmp_path / "out")
+    assert done.returncode == 2 and "needs a C compiler or a linker" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+COMMAND = [sys.executable, "-m", "glenside"]
+
+
+def test_ctrl_c_while_the_command_line_is_imported(tmp_path):
+    """The import is held up where NumPy would be found, so that the signal comes right then."""
+    (tmp_path / "numpy.py").write_text("print('here', flush=True)\nimport time\ntime.sleep(60)\n")
+    paths = {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    process = subprocess.Popen(
+        [*COMMAND, "targets"],
+        cwd=tmp_path,
+        env={**os.environ, **paths},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "here\n"
+    process.send_signal(signal.SIGINT)
+    _, problems = process.communicate(timeout=20)
+    assert (process.returncode, problems) == (130, "stopped\n")
+
+
+def test_an_output_that_takes_no_more_ends_the_command(tmp_path):
+    """A reader that is gone ends it quietly; a full disk is one line. What lies in the current
+    folder is not taken for a package meanwhile."""
+    (tmp_path / "onnx.py").write_text("raise SystemExit('the wrong onnx')")
+    (tmp_path / "numpy.py").write_text("raise SystemExit('the wrong numpy')")
+    given = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": str(ROOT)}}
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([*COMMAND, "targets"], stdout=write, stderr=subprocess.PIPE, **given)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, b"")
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([*COMMAND, "--version"], stdout=full, stderr=subprocess.PIPE, **given)
+    assert done.returncode == 2
+    assert done.stderr == b"error: cannot write: No space left on device\n"
+
+
+def test_what_is_imported_takes_the_place_of_nothing(tmp_path, model):
+    (tmp_path / "my_own_unit.py").write_text("NAME = 'mine'\n")
+    (tmp_path / "colorsys.py").write_text("raise RuntimeError('the wrong one')\n")
+    done = glenside("targets", "--import", "my_own_unit", "--import", "colorsys", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    done = glenside("targets", "--import", "colorsys.py", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "colorsys.py is called colorsys too" in done.stderr or "another module" in done.stderr
 
 
 def test_a_saved_program_is_explained(model, tmp_path):

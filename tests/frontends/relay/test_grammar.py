@@ -154,7 +154,7 @@ def test_literals(run_text, literal, value, dtype):
 
 def test_attributes_keep_their_python_types():
     attributes = r'a=-1, b=0.2f, c="s \"t\"", d=None, e=True, g=[[0, 1], []], h=[2,]'
-    call = parse_module(f"def @main() {{ f({attributes}) }}", "t").functions["main"].result
+    call = parse_module(f"def @main() {{ f({attributes}) }}", "t").functions["main"].body.result
     assert isinstance(call, Call)
     values = call.attributes
     assert values == {
