@@ -6,7 +6,6 @@ program that may be right: where no inputs are found that the model takes, or ti
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
