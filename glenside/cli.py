@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -20,11 +22,15 @@ from rich.table import Table
 from rich.text import Text
 
 import glenside
+from glenside import start_up
 from glenside.array_files import read_array, read_npz, write_npz
-from glenside.errors import GlensideError, InputError
+from glenside.errors import CheckFailed, Damaged, GlensideError, InputError
 from glenside.explore_hardware import AREAS, SOLVER_LIMIT
+from glenside.files import write_text
 from glenside.hardware_front import check_plot_path
 from glenside.hw_targets.target import Progress as Listener
+from glenside.hw_targets.target import check_can_save
+from glenside.interrupt import left_behind
 from glenside.language import AccessType, random_inputs
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
 from glenside.program import Program
@@ -145,7 +151,8 @@ def optimize(
     node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
     iter_limit: Annotated[int, typer.Option(min=0, help="Most iterations.")] = ITER_LIMIT,
     time_limit: Annotated[
-        float | None, typer.Option(min=0, help="Most seconds of exploration.")
+        float | None,
+        typer.Option(min=0, help="Most seconds in all, but importing and quantising."),
     ] = None,
     cost_model: Annotated[
         str | None,
@@ -187,6 +194,8 @@ def optimize(
         raise InputError("--percentile is of the samples to quantise with: give --quantize as well")
     if ilp_limit is not None and extractor != "ilp":
         raise InputError(f"--ilp-limit is for --extractor ilp, not {extractor}")
+    if output is not None:
+        check_can_save(target or DEFAULT_TARGET)  # Before all that takes long.
     quantization = None
     if quantize is not None:
         quantization = Quantization(read_npz(quantize), 100.0 if percentile is None else percentile)
@@ -252,17 +261,27 @@ def run(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE.npz", help="Write the outputs to this .npz."),
     ] = None,
+    untrusted: Annotated[
+        bool,
+        typer.Option(
+            "--untrusted",
+            help="Run a saved program by the interpreter, slowly and without any code of it.",
+        ),
+    ] = False,
     repeat: Annotated[int, typer.Option(min=1, help="Run so many times; report the best.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of random inputs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
     """Run a saved program, or a model after optimising it for --target.
 
-    --target, --shape, --params and rules are for models: a saved program has its own.
+    A saved program holds compiled code, which runs with all your rights: give --untrusted for one
+    from others. --target, --shape, --params and rules are for models: a saved program has its own.
     """
     if output is not None and output.suffix != ".npz":
         raise InputError(f"--output {output}: outputs are written as .npz; name a file so")
-    loaded = _program(program, target, shape, params, rules, add_rules, imports)
+    loaded = _program(
+        program, target, shape, params, rules, add_rules, imports, trusted=not untrusted
+    )
     arrays = _inputs(loaded, inputs or [], seed)
     seconds = []
     for _ in range(repeat):
@@ -283,6 +302,43 @@ def run(
         table.add_row(name, *map(_cell, cells))
     _out.print(table)
     _out.print(f"{min(seconds) * 1e3:.2f} ms" + (f", best of {repeat}" if repeat > 1 else ""))
+
+
+@app.command()
+def verify(
+    program: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A saved program's directory.", show_default=False)
+    ],
+    imports: ImportOption = None,
+    run: Annotated[
+        bool,
+        typer.Option(
+            "--run",
+            help="Run its compiled code as well, and compare it with the interpreter on random "
+            "inputs. For programs that you trust.",
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+) -> None:
+    """Check a saved program; exit code 1 when it is damaged or computes something else.
+
+    The hash of every file, every number of the plan by which kernels are run, and the program as a
+    term against its inputs, parameters and outputs. No code of it is run, unless with --run.
+    """
+    from glenside.verify import verify
+
+    try:
+        found = verify(program, run=run)
+    except (Damaged, CheckFailed) as problem:
+        _show(problem)
+        raise typer.Exit(1) from problem
+    if as_json:
+        print(json.dumps({each.what: each.found for each in found}, indent=2))
+        return
+    table = Table("checked", "found")
+    for each in found:
+        table.add_row(each.what, each.found)
+    _out.print(table)
 
 
 @app.command("explore-hardware")
@@ -338,7 +394,7 @@ def explore_hardware(
     text = json.dumps(front.to_json(), indent=2)
     if output is not None:
         try:
-            output.write_text(text + "\n")
+            write_text(output, text + "\n")
         except OSError as problem:
             raise InputError(f"cannot write {output}: {problem.strerror}") from problem
     if plot is not None:
@@ -384,7 +440,10 @@ def explain(
 
     --target, --shape, --params and rules are for models: a saved program has its own.
     """
-    told = _program(program, target, shape, params, rules, add_rules, imports).explain(node)
+    saved = Path(program).is_dir()  # What is told of it needs no compiled code.
+    told = _program(
+        program, target, shape, params, rules, add_rules, imports, trusted=not saved
+    ).explain(node)
     if as_json:
         print(json.dumps(told.to_json(), indent=2))
     else:
@@ -621,7 +680,8 @@ def check_rules(
     tried. 3: none is known to be unsound, but one fired on no program, or time was up before its
     turn, so that nothing is known of it.
     """
-    _err.print("loading the rules")
+    if rules is None:
+        _err.print("loading all rules that ship")
     try:
         import hypothesis  # noqa: F401  (The kit needs it, the rest of the package does not.)
     except ImportError as problem:
@@ -681,6 +741,8 @@ def _program(
     rules: list[str] | None,
     add_rules: list[str] | None,
     imports: list[str] | None,
+    *,
+    trusted: bool = True,
 ) -> Program:
     """The program saved in a directory, or a model optimised as the options say."""
     if program and Path(program).is_dir():
@@ -693,7 +755,9 @@ def _program(
         ):
             if value:
                 raise InputError(f"{option} is for a model; {program} is a saved program")
-        return glenside.load(program)
+        return glenside.load(program, trusted=trusted)
+    if not trusted:
+        raise InputError(f"--untrusted is for a saved program; {program} is none")
     with _progress() as listener:
         return glenside.optimize(
             program,
@@ -764,17 +828,51 @@ def _root(
 
 def main() -> NoReturn:
     """Entry point: our own errors become one line and exit code 2, Ctrl-C exit code 130."""
+    start_up.over()
     try:
         app()
+        sys.stdout.flush()
     except GlensideError as problem:
-        said = " ".join(str(problem).split())
-        _err.print(Text.assemble(("error:", "bold red"), " ", said), soft_wrap=True)
+        _show(problem)
         sys.exit(2)
+    except MemoryError as problem:
+        _show(GlensideError(f"out of memory: {problem}".rstrip(": ")))
+        sys.exit(2)
+    except KeyboardInterrupt:
+        _stopped()
+    except OSError as problem:
+        _unwritable(problem)
     except SystemExit as done:
         if done.code == 130:  # Ctrl-C, which typer has caught.
-            _err.print("stopped")
+            _stopped()
+        try:
+            sys.stdout.flush()
+        except OSError as problem:
+            _unwritable(problem)
         raise
     sys.exit(0)
+
+
+def _show(problem: GlensideError) -> None:
+    said = " ".join(str(problem).split())
+    _err.print(Text.assemble(("error:", "bold red"), " ", said), soft_wrap=True)
+
+
+def _stopped() -> NoReturn:
+    _err.print("stopped")
+    if left_behind():  # Python would wait for it.
+        sys.stdout.flush()
+        os._exit(130)
+    sys.exit(130)
+
+
+def _unwritable(problem: OSError) -> NoReturn:
+    """The standard output cannot be written to."""
+    _show(GlensideError(f"cannot write: {problem.strerror or problem}"))
+    # What is left in the buffer would be written, and complained of, once more at the very end.
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(2)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside.errors import InputError, NotOptimised, TargetError
+from glenside.files import write_text
 from glenside.frontends import load_model
 from glenside.hw_targets.target import Progress, find_target
 from glenside.interrupt import between_steps
@@ -225,10 +226,8 @@ def measure(
             continue
         done.append(best.product)
         data["best"][name] = asdict(best.product) | {"mapping": best.mapping, "times": best.times}
-        made = results.with_suffix(".new")
         with _writing(place):
-            made.write_text(json.dumps(data, indent=1) + "\n")
-            os.replace(made, results)
+            write_text(results, json.dumps(data, indent=1) + "\n")
     return done
 
 
@@ -335,11 +334,10 @@ def _products(
     imported = load_model(model, shapes=shapes, params=params)
     failure = Failure("the products are those of the program as it was imported", NotOptimised)
     costs, constants = target.cost_model(), imported.params.keys()
-    extracted = None
     with failure.caught("saturate", ()):
         explored = saturate(imported.roots, rules)
         extracted = extract(explored.egraph, costs, original=imported.roots, constants=constants)
-    if extracted is None:
+    if failure.reason is not None:
         extracted = as_imported(imported.roots, costs, constants)
     cut = cut_for_device(extracted.terms, imported.inputs, imported.params, target.limits)
     builder = make_builder(cut)
@@ -461,7 +459,7 @@ def _claim(folder: Path, limits: str) -> None:
     with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / _LIMITS).is_file():
-            (folder / _LIMITS).write_text(json.dumps(limits) + "\n")
+            write_text(folder / _LIMITS, json.dumps(limits) + "\n")
     if _limits_of(folder) != limits:
         raise InputError(f"{folder} holds mappings for {_limits_of(folder)}, not for {limits}")
 
@@ -492,7 +490,7 @@ def _read_results(path: Path) -> dict[str, Any]:
             _product_of(each)
         if not isinstance(data["limits"], str):
             raise ValueError(f"limits is {data['limits']!r}")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         raise InputError(f"{path} holds no measured mappings: {problem}") from problem
     return dict(data)
 

@@ -134,7 +134,7 @@ class Accelerator:
         def meaning(parameters: Shape, operands: tuple[Term, ...]) -> Term:
             return self.term(parameters, operands)
 
-        # Programs that were saved import the module that declares their units.
+        # Programs that were saved tell in which module their units were declared.
         meaning.__module__ = _declaring_module()
         in_passes = self.simulate is not None
         unit = Unit(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-from glenside.language import Term, builders, evaluate, topological_order
+from glenside.language import Term, builders, evaluate, memory, topological_order
 
 Array = np.ndarray[Any, Any]
 
@@ -20,6 +22,12 @@ class Arrays(Protocol):
     def parameter(self, array: Array, name: str, /) -> Term:
         """A term that stands for ``array``."""
 
+    def make_room(self, shape: Sequence[float], what: str, /) -> None:
+        """Refuses to make an array that does not fit in memory.
+
+        :raises NotEnoughMemory: names what it is for.
+        """
+
 
 class Constants:
     """The constant arrays of one import, by the name of their tensor.
@@ -31,6 +39,10 @@ class Constants:
         self.arrays: dict[str, Array] = {}
         self.scope = ""
         self._taken = taken
+
+    def make_room(self, shape: Sequence[float], what: str, /) -> None:
+        """Refuses to make an array that does not fit in memory; names what is being bound."""
+        memory.require(math.prod(map(float, shape)) * 16, f"{self.scope}: {what}")
 
     def parameter(self, array: Array, name: str) -> Term:
         """A term that stands for ``array``: a number, or a tensor called ``scope.name``."""

@@ -50,6 +50,7 @@ def steps(shape: Sequence[int]) -> list[int]:
 
 def places_but(arrays: Arrays, shape: Sequence[int], within: Sequence[int], axis: int) -> Term:
     """Row-major places in ``shape`` of the positions of ``within``, as if 0 along ``axis``."""
+    arrays.make_room(within, "the places")
     places = np.zeros(within, np.int64)
     for other, step in enumerate(steps(shape)):
         if other != axis:

@@ -177,6 +177,7 @@ def deformable_convolution(
     count = math.prod(kernel)
     out = offset.shape[2:]
     moved = reshape(offset, (n, parts, count, 2, *out))
+    arrays.make_room((*kernel, *out), "the grid")
     taps = []
     for axis, length in enumerate(size):
         within = np.arange(kernel[axis]) * window.dilation[axis]
@@ -235,6 +236,7 @@ def region_values(
         extent = sub(high, low)
         if least:
             extent = maximum(extent, least)
+        arrays.make_room((out[axis], samples), "the samples")
         cell = np.arange(out[axis])[:, None] + (np.arange(samples) + 0.5) / samples
         shape = [1, 1, 1, 1, 1]
         shape[1 + axis], shape[3 + axis] = out[axis], samples

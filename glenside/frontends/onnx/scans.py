@@ -73,7 +73,8 @@ def _if(node: Node) -> list[Term | None]:
             node.array(0, f"the condition, since its {name} does not fit ({unfit}),")
         return fit
     results: list[Term | None] = []
-    for one, two in zip(*both, strict=True):
+    fitting = [each for each in both if not isinstance(each, ModelError)]
+    for one, two in zip(*fitting, strict=True):
         if not isinstance(one, Term) or not isinstance(two, Term) or one.type != two.type:
             node.array(0, "the condition, since its branches differ in shape,")
             node.refuse("the branches differ in shape")

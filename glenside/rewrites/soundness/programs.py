@@ -289,6 +289,7 @@ def _quantised(draw: Draw, name: str, batch: tuple[int, ...], depth: int, floats
     dtype = "int16" if _seldom(draw) else draw(st.sampled_from(("int8", "uint8")))
     form = draw(st.sampled_from(("matrix", "matrix", "turned", "padded", "windows", "split")))
     rows = draw(_size(3))
+    form = form if rows else "matrix"
     shape = {
         "turned": (depth, *batch, rows),
         "padded": (*batch, rows, max(depth - 1, 1)),

@@ -133,7 +133,7 @@ def @main(%data: Tensor[(1, 3, 8, 8), float32], {weights}) {{
   %14 = vision.multibox_prior(%1, sizes=[0.6f], ratios=[1f, 2f], clip=True);
   %15 = concatenate((%13, %14), axis=1);
   %16 = vision.multibox_transform_loc(%11, %12, %15, threshold=0.35f);
-  vision.non_max_suppression(%16.0, %16.1, %16.1, -1, 0.45f, top_k=6, return_indices=False)
+  vision.non_max_suppression(%16.0, %16.1, %16.1, -1, 0.1f, top_k=6, return_indices=False)
 }}"""
 SSD = SSD.replace("%16.0, %16.1, %16.1,", '%16.0, %16.1, zeros(shape=[1, 40], dtype="int32"),')
 SSD_SHAPES = {
@@ -187,7 +187,7 @@ def ssd_reference(x, p):
     result = np.full((1, 40, 6), -1.0)
     for place, row in enumerate(best):
         kept = [r for r in result[0, :place] if r[0] == row[0]]
-        if all(overlap(r[2:], row[2:]) < 0.45 for r in kept):
+        if all(overlap(r[2:], row[2:]) < 0.1 for r in kept):
             result[0, place] = row
     return result
 
@@ -195,7 +195,7 @@ def ssd_reference(x, p):
 @pytest.mark.parametrize(("target", "calls"), [("cpu", 0), ("vta", 6)])
 def test_ssd_runs_right_and_every_convolution_is_offloaded(target, calls):
     arrays = {
-        name: draw(*shape, seed=i) * np.float32(0.5)
+        name: draw(*shape, seed=i + 4) * np.float32(0.5)
         for i, (name, shape) in enumerate(SSD_SHAPES.items())
     }
     text, x = SSD.format(weights=parameters_of(SSD_SHAPES)), draw(1, 3, 8, 8)

@@ -265,6 +265,6 @@ def test_a_constant_in_the_metadata_section(run_text):
     ids=["bindings", "calls", "brackets", "tuples", "types"],
 )
 def test_long_and_deep_programs_take_no_recursion(text):
-    started = time.monotonic()
+    started = time.process_time()  # What others do meanwhile does not count.
     assert len(import_relay(text).outputs) == 1
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20
