@@ -19,6 +19,7 @@ from glenside.errors import ShapeError
 from glenside.language.shape import AccessType, Shape
 
 if TYPE_CHECKING:
+    from glenside.language.denotation import Denotation, Lengths, Logic
     from glenside.language.term import Term
 
 Array = np.ndarray[Any, Any]
@@ -34,7 +35,8 @@ class Unit:
     precision); without one the meaning is interpreted. A unit that multiplies matrices has
     ``array(parameters) -> (rows, columns)``, the size of one weight tile, and can then stand in a
     ``blocked`` product of any size. A unit that works by such products says its invocation in
-    terms of them: ``in_products(parameters, operands)``.
+    terms of them: ``in_products(parameters, operands)``. ``denote(logic, operands, parameters)`` is
+    the meaning for sizes that are symbols, without which no rule that makes calls can be proved.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Unit:
     simulate: Callable[[Shape, list[Array]], Array] | None = None
     array: Callable[[Shape], tuple[int, int]] | None = None
     in_products: Callable[[Shape, tuple[Term, ...]], Term] | None = None
+    denote: Callable[[Logic, Sequence[Denotation], Lengths], Denotation] | None = None
 
     @staticmethod
     def _applied(

@@ -1,0 +1,1 @@
+"""Rules proved for all sizes."""
