@@ -295,7 +295,7 @@ class Axes:
         for each in (*left, *right):
             run = self.run(each)
             if run is not None and ((known and not (left and right)) or self._empty(run)):
-                raise Undetermined([Cut(run.name, ())])
+                raise Undetermined([Cut(run.origin, ())])
         if not known:
             self.each([*left, *right])
             return None
@@ -309,6 +309,12 @@ class Axes:
         return self.facts.holds(run.rank == 0)
 
     def _aligned(self, left: Lengths, right: Lengths) -> Undetermined:
+        for each in (*left, *right):
+            known = self.run(each)
+            if known is not None:
+                for rank in range(self.bound + 1):
+                    if self.facts.holds(known.rank == rank):
+                        return Undetermined([Cut(known.origin, (AXIS,) * rank)])
         one, other = self.run(left[0]), self.run(right[0])
         for run, own, others in ((one, left, right), (other, right, left)):
             if run is not None and len(own) == 1 and not any(same(run.length, n) for n in others):

@@ -37,7 +37,7 @@ from glenside.language.shape import DTYPES
 from glenside.rewrites.soundness.proofs.axes import AXIS, VARIABLE, Bind, Cut, Undetermined
 from glenside.rewrites.soundness.proofs.facts import Open, Stretch, code, text_of
 from glenside.rewrites.soundness.proofs.logic import NoMatch, Symbolic
-from glenside.rewrites.soundness.proofs.polynomials import number
+from glenside.rewrites.soundness.proofs.polynomials import alike, number
 from glenside.rewrites.soundness.proofs.reader import (
     TYPE_OF,
     Call,
@@ -360,6 +360,9 @@ class Evaluation:
                     return min(a, b) if name == "min" else max(a, b)
                 return z3.If(a <= b if name == "min" else a >= b, a, b)
             case "!=" if isinstance(a, list):
+                if self.logic.axes.has_run([*a, *b]):
+                    # Lists may differ in many ways: none is assumed.
+                    return not alike(a, b)
                 if len(a) != len(b):
                     return True
                 return either(*(x != y for x, y in zip(a, b, strict=True)))

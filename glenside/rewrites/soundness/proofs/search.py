@@ -192,15 +192,19 @@ class Search:
         pending = list(self.case.facts)
         while pending:
             waiting: list[Fact] = []
-            problem: Unbound | None = None
+            problems: list[Unbound | Undetermined] = []
             for fact in pending:
                 try:
                     self._assume(evaluation, fact)
-                except Unbound as unbound:
+                except (Unbound, Undetermined) as problem:
+                    # Other facts may bind it, or say which way it is.
                     waiting.append(fact)
-                    problem = problem or unbound
-            if problem is not None and len(waiting) == len(pending):
-                raise problem
+                    problems.append(problem)
+            if len(waiting) == len(pending):
+                undetermined = [each for each in problems if isinstance(each, Undetermined)]
+                if undetermined:
+                    raise min(undetermined, key=lambda each: (each.bounded, len(each.ways)))
+                raise problems[0]
             pending = waiting
 
     def _assume(self, evaluation: Evaluation, fact: Fact) -> None:
