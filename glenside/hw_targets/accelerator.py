@@ -30,6 +30,7 @@ import numpy as np
 
 from glenside.errors import GlensideError, ShapeError, TargetError
 from glenside.hw_targets.declare import samples, template
+from glenside.hw_targets.declare.denotation import Denoted
 from glenside.hw_targets.declare.fields import check_fields, is_number
 from glenside.hw_targets.declare.forms import Form, forms
 from glenside.hw_targets.declare.sizes import Condition, Size
@@ -126,7 +127,16 @@ class Accelerator:
         # Programs that were saved import the module that declares their units.
         meaning.__module__ = _declaring_module()
         in_passes = self.simulate is not None
-        unit = Unit(self.name, meaning, self._simulate if in_passes else None)
+        checked = self._checked
+        denote = Denoted(
+            self.name,
+            checked.operands,
+            checked.parameters,
+            checked.conditions,
+            checked.template,
+            self.dtypes,
+        )
+        unit = Unit(self.name, meaning, self._simulate if in_passes else None, denote=denote)
         add_to_target(self)
         register_unit(unit)
         declare_rule(self.name, self.rule)

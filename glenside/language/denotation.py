@@ -202,9 +202,9 @@ class Logic(abc.ABC):
         """There has to be a first axis."""
         self.need(len(lengths) >= 1, what)
 
-    def one(self, lengths: Lengths, what: str) -> None:
-        """There has to be one axis."""
-        self.need(len(lengths) == 1, what)
+    def ranked(self, lengths: Lengths, rank: int, what: str) -> None:
+        """There have to be so many axes."""
+        self.need(len(lengths) == rank, what)
 
     def each(self, lengths: Lengths) -> Lengths:
         """The same axes, each by itself."""

@@ -104,7 +104,7 @@ class Function:
             logic.need(logic.among(accumulate, self.domain), f"{what}: accumulate")
             dtype = accumulate
         if self.item_rank is not None:
-            logic.one(x.item, f"{what}: item")
+            logic.ranked(x.item, self.item_rank, f"{what}: item")
         if self.kind == "fold" or what == "dot":
             logic.first(x.item, f"{what}: tuple axis")
         # Asking may have told more of the item.

@@ -987,7 +987,7 @@ class _Blocked:
 
     @staticmethod
     def denote(logic: Logic, x: Operands, a: Values) -> Denotation:
-        logic.one(x[0].item, "blocked: items")
+        logic.ranked(x[0].item, 1, "blocked: items")
         product_ = _CartProd.denote(logic, x, {"batch": a["batch"]})
         return FUNCTIONS["dot"].denote(logic, product_, a["accumulate"])
 

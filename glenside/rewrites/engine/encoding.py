@@ -66,6 +66,7 @@ def decode(
 
 
 def read_number(spelled: str) -> int | float | bool | str:
+    """The number, or ``zero`` or ``lowest``, that a text in the e-graph stands for."""
     if spelled in ("zero", "lowest"):
         return spelled
     if spelled in ("True", "False"):

@@ -45,12 +45,10 @@ from glenside.rewrites.soundness.proofs.facts import (
 from glenside.rewrites.soundness.proofs.polynomials import normal, same
 from glenside.rewrites.soundness.proofs.zeros import is_zero, opened
 
+REGROUPED = "regroups sums"
 DEEPEST = 40
 _MOST_ORDERS = 24
-_COMMUTE = frozenset(
-    ("add", "mul", "maximum", "minimum", "equal")
-    + ("and", "or", "xor", "bit_and", "bit_or", "bit_xor")
-)
+_COMMUTE = frozenset({"add", "mul", "maximum", "minimum", "equal", "and", "or", "xor"})
 _REARRANGED = frozenset({"add", "mul", "div", "maximum", "minimum", "over"})
 FAILURES = (Differs, Open)
 
@@ -217,7 +215,8 @@ class Comparison:
                 last = problem
         answer = facts.equal(product(one.lengths), product(other.lengths))
         if answer:
-            facts.steps.add("renumbered")
+            if a.operation in ("add", "mul"):
+                facts.steps.add(REGROUPED)
             index = [fresh("i") for _ in one.lengths]
             with facts.scope(*within(index, one.lengths)):
                 if facts.feasible():
@@ -255,7 +254,7 @@ class Comparison:
         if isinstance(e, Apply) and e.function[0] == "mul":
             return [factor for each in e.operands for factor in self._factors(each)]
         if isinstance(e, Apply) and e.function[0] == "div" and self.is_real(e):
-            self.facts.steps.add("divided later")
+            self.facts.steps.add("moves divisions")
             return [*self._factors(e.operands[0]), Apply(("reciprocal",), [e.operands[1]])]
         return [e]
 

@@ -34,7 +34,7 @@ from glenside.language.denotation import (
 )
 from glenside.language.operators import OPERATORS, Attribute, Kind
 from glenside.language.shape import DTYPES
-from glenside.rewrites.soundness.proofs.axes import AXIS, VARIABLE, Bind, Cut, Undetermined
+from glenside.rewrites.soundness.proofs.axes import AXIS, VARIABLE, Bind, Cut, Suppose, Undetermined
 from glenside.rewrites.soundness.proofs.facts import Open, Stretch, code, text_of
 from glenside.rewrites.soundness.proofs.logic import NoMatch, Symbolic
 from glenside.rewrites.soundness.proofs.polynomials import alike, number
@@ -216,10 +216,18 @@ class Evaluation:
             raise Undetermined(
                 *([Bind(e.name, list(order))] for order in itertools.permutations(range(rank)))
             )
-        order = [number(each) for each in found]
-        if not all(isinstance(each, int) for each in order):
-            raise Open("a permutation is symbolic")
-        return order
+        return [self._axis_number(number(each), rank) for each in found]
+
+    def _axis_number(self, value: Any, rank: int) -> int:
+        if isinstance(value, int):
+            return value
+        facts = self.logic.facts
+        possible = [k for k in range(rank) if facts.possible(value == k)]
+        for k in possible:
+            if facts.holds(value == k):
+                return k
+        self.logic.need(z3.And(value >= 0, value < rank), "transpose: permutation")
+        raise Undetermined(*([Suppose(value == k)] for k in possible))
 
     def _call(self, e: Call) -> Denotation:
         operands_, unit, parameters, batch = e.arguments
@@ -431,14 +439,14 @@ def batched(
         return one
     cuts = [logic.cut(batch, x.outer, "call: batch") for x in operands]
     shared = operands[0].outer[: cuts[0]]
-    for x, at in zip(operands, cuts, strict=True):
-        logic.alike(shared, x.outer[:at], "call: batch")
+    for x, cut in zip(operands, cuts, strict=True):
+        logic.alike(shared, x.outer[:cut], "call: batch")
 
     def single(position: Index) -> Denotation:
-        def fixed(x: Denotation, at: int) -> Denotation:
-            return x.moved(x.lengths[at:], x.split - at, lambda i: x.at([*position, *i]))
+        def fixed(x: Denotation, cut: int) -> Denotation:
+            return x.moved(x.lengths[cut:], x.split - cut, lambda i: x.at([*position, *i]))
 
-        parts = [fixed(x, at) for x, at in zip(operands, cuts, strict=True)]
+        parts = [fixed(x, cut) for x, cut in zip(operands, cuts, strict=True)]
         found: Denotation = denote(logic, parts, sizes)
         return found
 

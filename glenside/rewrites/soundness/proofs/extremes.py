@@ -63,7 +63,6 @@ def equal(comparison: Comparison, a: Element, b: Element, depth: int) -> None:
             with facts.scope(*conditions):
                 if facts.feasible():
                     _is_one_of(facts, element, theirs, variables_)
-    facts.steps.add("extremes as sets")
     return None
 
 

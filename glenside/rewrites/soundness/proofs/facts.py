@@ -119,10 +119,14 @@ class Facts:
         )
         self._tell()
         self._solver.push()
+        steps = set(self.steps)
         try:
             for each in conditions:
                 self.assume(each)
             yield self
+        except Exception:
+            self.steps = steps  # What came to nothing has used nothing.
+            raise
         finally:
             self._waiting.clear()
             self._solver.pop()

@@ -137,8 +137,8 @@ class Symbolic(Logic):
         self.need(self.rank(lengths) >= 1, what)
         self.axes.first(lengths)
 
-    def one(self, lengths: Lengths, what: str) -> None:
-        self.need(self.rank(lengths) == 1, what)
+    def ranked(self, lengths: Lengths, rank: int, what: str) -> None:
+        self.need(self.rank(lengths) == rank, what)
         self.each(lengths)
 
     def each(self, lengths: Lengths) -> Lengths:

@@ -1,98 +1,137 @@
-"""Proves rules."""
+"""Proves rules, each at most once: verdicts are kept on disk."""
 
 from __future__ import annotations
 
 import functools
+import importlib.util
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from glenside.rewrites.ruleset import Rule
-from glenside.rewrites.soundness.proofs.facts import OutOfTime
-from glenside.rewrites.soundness.proofs.reader import Case, Reading, read
-from glenside.rewrites.soundness.proofs.refuting import Counterexample, refute
-from glenside.rewrites.soundness.proofs.search import (
-    Found,
-    Instance,
-    Search,
-    prove_union,
-    whole_operands,
-)
+from glenside.errors import GlensideError
+from glenside.rewrites.ruleset import Rule, RuleSet, as_ruleset
+from glenside.rewrites.soundness.proofs.limits import BOUND, EXAMPLES, SECONDS
+from glenside.rewrites.soundness.proofs.verdicts import Proved, Refuted, Sampled, Verdict
 
-BOUND = 2
-"""Axes in each list up to which ranks are enumerated, where they must be."""
-HIGHEST_BOUND = 5
-"""Likewise where a rule matches nothing below."""
-SECONDS = 120.0
-"""For one rule."""
+
+def require_solver() -> None:
+    """:raises GlensideError: Z3 is not there."""
+    if importlib.util.find_spec("z3") is None:
+        raise GlensideError("proving rules needs Z3: pip install 'glenside[prove]'")
+
+
+def prove(
+    rule: object,
+    *,
+    bound: int = BOUND,
+    seconds: float = SECONDS,
+    examples: int = EXAMPLES,
+    keep: bool = True,
+) -> Verdict:
+    """Whether a rule is sound, for all sizes of what it is applied to.
+
+    :param rule: a rule of ours or of egglog, or a rule set of one.
+    :param bound: ranks up to which proofs go that do not hold for all.
+    :param seconds: of computing, after which the rule counts as sampled.
+    :param examples: programs on which it is tried then; needs Hypothesis, unless there are none.
+    :param keep: take the verdict from disk if it is there, and leave it there.
+    :raises GlensideError: Z3 is not installed, or that is no single rule.
+    """
+    (verdict,) = prove_all(_one(rule), bound=bound, seconds=seconds, examples=examples, keep=keep)
+    return verdict
+
+
+def check_proved(rule: object, **options: float) -> Proved:
+    """Likewise, for tests: gives the proof.
+
+    :raises AssertionError: the rule is refuted or only sampled; says why.
+    """
+    verdict = prove(rule, examples=0, **options)  # type: ignore[arg-type]
+    if not isinstance(verdict, Proved):
+        raise AssertionError(f"{verdict.rule} is {verdict.verdict}: {verdict.detail}")
+    return verdict
+
+
+def prove_all(
+    rules: object,
+    *,
+    bound: int = BOUND,
+    seconds: float = SECONDS,
+    examples: int = EXAMPLES,
+    keep: bool = True,
+    jobs: int = 1,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> list[Verdict]:
+    """The verdicts of several rules, in their order.
+
+    :param jobs: processes.
+    :param progress: called with (rule, rules done, rules in all).
+    """
+    require_solver()
+    from glenside.rewrites.soundness.proofs import cache, parallel
+
+    ruleset = as_ruleset(rules)
+    limits = _Limits(bound, seconds, examples)
+    found: dict[int, Verdict] = {}
+    if keep:
+        known = cache.read()
+        for number, rule in enumerate(ruleset):
+            verdict = known.get(cache.key(rule, bound))
+            if verdict is not None:
+                found[number] = verdict
+    missing = [(number, rule) for number, rule in enumerate(ruleset) if number not in found]
+    judged = parallel.each(functools.partial(_verdict, limits), [r for _, r in missing], jobs)
+    if progress and missing:
+        progress(missing[0][1].name, len(found), len(ruleset.rules))
+    for (number, rule), verdict in zip(missing, judged, strict=True):
+        found[number] = verdict
+        if keep:
+            cache.add(cache.key(rule, bound), verdict)
+        if progress:
+            progress(rule.name, len(found), len(ruleset.rules))
+    return [found[number] for number in range(len(ruleset.rules))]
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What the proofs of all cases came to."""
-
-    cases: int
-    found: Found
+class _Limits:
     bound: int
     seconds: float
-
-    @property
-    def counterexample(self) -> Counterexample | None:
-        found: Counterexample | None = self.found.refutation
-        return found
+    examples: int
 
 
-def prove_cases(rule: Rule, bound: int = BOUND, seconds: float = SECONDS) -> Outcome:
-    """Proves each case of a rule."""
-    reading = read(rule)
+def _one(rule: object) -> RuleSet:
+    ruleset = as_ruleset(rule)
+    if len(ruleset.rules) != 1:
+        raise GlensideError(f"one rule was expected, {ruleset.name} has {len(ruleset.rules)}")
+    return ruleset
+
+
+def _verdict(limits: _Limits, rule: Rule) -> Verdict:
+    from glenside.rewrites.soundness.proofs.cases import prove_cases
+
+    outcome = prove_cases(rule, limits.bound, limits.seconds)
+    found = outcome.found
+    if found.refutation is not None:
+        refuted = found.refutation
+        return Refuted(rule.name, refuted.program, refuted.reason, outcome.seconds)
+    steps = tuple(sorted(found.steps))
+    if not found.open and rule.exact and steps:
+        found.open.append(f"it is marked exact, but its proof {' and '.join(steps)}")
+    if not found.open:
+        ranks = outcome.bound if found.bounded else None
+        return Proved(rule.name, ranks, steps, found.proved, outcome.seconds)
+    return _sampled(rule, limits, found.open, outcome.seconds)
+
+
+def _sampled(rule: Rule, limits: _Limits, obligations: list[str], spent: float) -> Verdict:
+    """Tried on programs, which may still refute it."""
     start = time.process_time()
-    deadline = start + seconds
-    total, highest = Found(), bound
-    for number, case in enumerate(reading.cases):
-        try:
-            found, used = _matched(reading, case, bound, deadline)
-        except OutOfTime:
-            found, used = Found(open=["out of time"]), bound
-        if found.bounded:
-            highest = max(highest, used)
-        found.open = [f"case {number}: {each}" for each in found.open]
-        total.add(found)
-        if total.refutation is not None or time.process_time() > deadline:
-            break
-    return Outcome(len(reading.cases), total, highest, time.process_time() - start)
+    if limits.examples:
+        from glenside.rewrites.soundness.judging import judge
 
-
-def _matched(reading: Reading, case: Case, bound: int, deadline: float) -> tuple[Found, int]:
-    """Proves a case, with more axes where it matches nothing that has few."""
-    for more in range(bound, HIGHEST_BOUND + 1):
-        found = _case(reading, case, more, deadline)
-        if found.proved or found.open or found.refutation is not None:
-            return found, more
-        if not found.bounded:
-            break
-    found.open.append("it never matched")
-    return found, more
-
-
-def _case(reading: Reading, case: Case, bound: int, deadline: float) -> Found:
-    search = functools.partial(
-        Search, reading, case, bound, deadline, _goals, functools.partial(refute, reading.rule)
-    )
-    general = whole_operands(case)
-    # First of any operands of their types; only if that fails, of what they are.
-    if general:
-        found = search(general=general).run()
-        if not found.open and found.refutation is None and found.proved:
-            return found
-    return search().run()
-
-
-def _goals(instance: Instance) -> None:
-    for left, right in instance.case.unions:
-        prove_union(instance, left, right)
-
-
-def outcomes(rules: Iterator[Rule]) -> Iterator[tuple[Rule, Outcome]]:
-    """Those of several rules."""
-    for rule in rules:
-        yield rule, prove_cases(rule)
+        (judged,) = judge(rule, examples=limits.examples)
+        if judged.counterexample is not None:
+            found = judged.counterexample
+            seconds = spent + time.process_time() - start
+            return Refuted(rule.name, found.program, found.reason, seconds)
+    return Sampled(rule.name, obligations[0], len(obligations), spent)

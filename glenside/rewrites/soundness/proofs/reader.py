@@ -1,8 +1,7 @@
 """Reads rules from the very commands of egglog that run.
 
-What a rule says in Python has by then become commands: queries, actions, and the primitives that the
-vocabulary's helpers are. So it is the commands that are proved, and helpers are not stated
-again here.
+What a rule says in Python has by then become commands: queries, actions, and the primitives that
+the vocabulary's helpers are. So it is the commands that are proved, and no helper is stated again.
 """
 
 from __future__ import annotations

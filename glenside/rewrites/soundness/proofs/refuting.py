@@ -1,8 +1,8 @@
 """Counterexamples: sizes for which a rule fails become a program, on which the rule is run.
 
-A solver's model has sizes, but neither the values of tensors nor names. So the program is built with
-the language's own terms, dtypes in which sums are exact, and judged like any other: only what
-:func:`~glenside.rewrites.soundness.judging.check_program` says is wrong refutes a rule.
+A solver's model has sizes, but neither the values of tensors nor names. So the program is built
+with the language's own terms, of dtypes in which sums are exact, and judged like any other: only
+what :func:`~glenside.rewrites.soundness.judging.check_program` finds wrong refutes a rule.
 """
 
 from __future__ import annotations

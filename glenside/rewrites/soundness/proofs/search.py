@@ -309,6 +309,7 @@ def _words(e: Call) -> tuple[Any, Sequence[str]] | None:
     if e.name != "!=" or not isinstance(e.arguments[0], Call):
         return None
     replaced, text = e.arguments
+    assert isinstance(replaced, Call)
     if replaced.name != "replace" or not isinstance(text, Literal):
         return None
     spaced = replaced.arguments[1]

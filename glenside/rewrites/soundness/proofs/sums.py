@@ -113,7 +113,7 @@ def _matched(comparison: Comparison, left: list[Sum], right: list[Sum], depth: i
     facts = comparison.facts
     if len(left) == len(right):
         if len(left) > 1:
-            facts.steps.add("summands reordered")
+            facts.steps.add("reorders sums")
         try:
             return comparison.matching(left, right, lambda p, q: _same(comparison, p, q, depth))
         except (Differs, Open):
@@ -159,7 +159,7 @@ def _cut_alike(facts: Facts, one: Sum, other: Sum) -> tuple[Sum, Sum] | None:
     at, n = other.lengths[differ[0]], one.lengths[differ[0]]
     if not (facts.holds(at >= 0) and facts.holds(at <= n)):
         return None
-    facts.steps.add("sum cut")
+    facts.steps.add("cuts sums")
     return one.halves(differ[0], at)
 
 
@@ -184,12 +184,12 @@ def _summands(comparison: Comparison, e: Element, count: Length = 1) -> list[Sum
         if name == "over":
             return _summands(comparison, operands[0], times(count, e.function[1]))
         if name == "mul" and any(map(is_sum, operands)):
-            facts.steps.add("distributed")
+            facts.steps.add("distributes")
             k = next(k for k, each in enumerate(operands) if is_sum(each))
             others = operands[:k] + operands[k + 1 :]
             return _inside(_summands(comparison, operands[k], count), lambda x: _by(x, others))
         if name == "div" and is_sum(operands[0]) and comparison.is_real(e):
-            facts.steps.add("distributed")
+            facts.steps.add("distributes")
             divided = _summands(comparison, operands[0], count)
             return _inside(divided, lambda x: Apply(e.function, [x, operands[1]]))
     return [Sum([], lambda _: e, count)]
@@ -245,7 +245,7 @@ def _spread(comparison: Comparison, s: Sum) -> list[Sum]:
             if facts.holds(z3.Not(inside)):
                 return [s]
             raise Depends(inside)
-    facts.steps.add("sum cut")
+    facts.steps.add("cuts sums")
     low, high = s.halves(axis, at)
     return _spread(comparison, low) + _spread(comparison, high)
 
@@ -263,7 +263,7 @@ def _joined(comparison: Comparison, s: Sum, index: Index, inner: list[Sum]) -> l
 
         return Sum(s.lengths + inner[k].lengths, body, inner[k].count)
 
-    comparison.facts.steps.add("sums joined")
+    comparison.facts.steps.add("joins sums")
     return [one(k) for k in range(len(inner))]
 
 

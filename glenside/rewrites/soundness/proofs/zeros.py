@@ -22,6 +22,7 @@ from glenside.language.functions import FUNCTIONS
 from glenside.rewrites.engine.known_zeros import ZEROS, keeps_zero
 from glenside.rewrites.soundness.proofs.facts import Facts, code, fresh, text_of, within
 
+FINITE = "takes numbers to be finite"
 _ZEROS = ("zero", *ZEROS)
 _OF_ALL = frozenset({"add", "cast", "over", "maximum", "minimum"})
 
@@ -68,7 +69,10 @@ def is_zero(facts: Facts, e: Element) -> bool:
         case Apply():
             name = e.function[0]
             if name == "mul":
-                return any(is_zero(facts, each) for each in e.operands)
+                zeros = [is_zero(facts, each) for each in e.operands]
+                if any(zeros) and not all(zeros):
+                    facts.steps.add(FINITE)
+                return any(zeros)
             if name == "where":
                 return all(is_zero(facts, each) for each in e.operands[1:])
             return name in _keeping() and all(is_zero(facts, each) for each in e.operands)
