@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -546,9 +548,21 @@ def check_rules(
     ] = None,
     imports: ImportOption = None,
     examples: Annotated[int, typer.Option(min=1, help="Random programs for each rule.")] = 100,
+    prove: Annotated[
+        bool, typer.Option("--prove", help="Prove them for all sizes; try what is not proved.")
+    ] = False,
+    bound: Annotated[
+        int, typer.Option(min=0, help="Ranks up to which proofs go that are not for all ranks.")
+    ] = 2,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
 ) -> None:
-    """Try rewrite rules on random programs; exit code 1 when one is unsound or never fired."""
+    """Try rewrite rules on random programs; exit code 1 when one is unsound or never fired.
+
+    With --prove, exit code 1 only when one is refuted, by a program on which it fails.
+    """
+    if prove:
+        _prove_rules(_find_rules(rules), bound, examples, as_json)
+        return
     try:
         import hypothesis  # noqa: F401  (The kit needs it, the rest of the package does not.)
     except ImportError as problem:
@@ -583,6 +597,28 @@ def check_rules(
             told = Text(str(verdict), style=colour)
             table.add_row(verdict.rule, f"{verdict.fired:,}", told, shown)
         _out.print(table)
+    if not all(verdict.ok for verdict in verdicts):
+        raise typer.Exit(1)
+
+
+def _prove_rules(chosen: RuleSet, bound: int, examples: int, as_json: bool) -> None:
+    from glenside.rewrites.soundness.proofs import prove_all
+
+    with _progress() as listener:
+        verdicts = prove_all(
+            chosen, bound=bound, examples=examples, jobs=os.cpu_count() or 1, progress=listener
+        )
+    if as_json:
+        print(json.dumps([verdict.data() for verdict in verdicts], indent=2))
+    else:
+        colours = {"proved": "green", "refuted": "red", "sampled": "yellow"}
+        table = Table("rule", "verdict", "for", "by, or open")
+        for verdict in verdicts:
+            told = Text(verdict.verdict, style=colours[verdict.verdict])
+            table.add_row(verdict.rule, told, verdict.holds, verdict.detail)
+        _out.print(table)
+        counts = Counter(verdict.verdict for verdict in verdicts)
+        _out.print(", ".join(f"{counts[each]} {each}" for each in colours))
     if not all(verdict.ok for verdict in verdicts):
         raise typer.Exit(1)
 
