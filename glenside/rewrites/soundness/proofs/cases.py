@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 
 from glenside.rewrites.ruleset import Rule
+from glenside.rewrites.soundness.proofs import pointwise
 from glenside.rewrites.soundness.proofs.facts import OutOfTime
 from glenside.rewrites.soundness.proofs.limits import BOUND, HIGHEST_BOUND, SECONDS
 from glenside.rewrites.soundness.proofs.reader import Case, Reading, read
@@ -15,6 +16,7 @@ from glenside.rewrites.soundness.proofs.search import (
     Found,
     Instance,
     Search,
+    definitions,
     prove_union,
     whole_operands,
 )
@@ -66,6 +68,9 @@ def _matched(reading: Reading, case: Case, bound: int, deadline: float) -> tuple
 def _case(reading: Reading, case: Case, bound: int, deadline: float) -> Found:
     refuting = functools.partial(refute, reading.rule)
     search = functools.partial(Search, reading, case, bound, deadline, _goals, refuting)
+    defined = definitions(case)
+    if pointwise.applies(case, defined) and pointwise.prove(case, defined, deadline):
+        return Found(proved=1)
     general = whole_operands(case)
     # First of any operands of their types; only if that fails, of what they are.
     if general:

@@ -154,6 +154,10 @@ class Facts:
         """Whether the facts do not contradict each other, as far as is known."""
         return bool(self._check() != z3.unsat)
 
+    def satisfied(self) -> bool:
+        """Whether there are sizes for which all facts hold."""
+        return bool(self._check() == z3.sat)
+
     def possible(self, *conditions: Any) -> bool:
         """Whether all these may hold, as far as is known."""
         return bool(self._check(*conditions) != z3.unsat)

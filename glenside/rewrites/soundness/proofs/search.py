@@ -135,7 +135,7 @@ class Search:
         evaluation = Evaluation(
             logic,
             self.reading.primitives,
-            _definitions(self.case),
+            definitions(self.case),
             _accesses(self.case),
             self.general,
             {each.variable: each.value for each in decisions if isinstance(each, Bind)},
@@ -320,7 +320,7 @@ def _words(e: Call) -> tuple[Any, Sequence[str]] | None:
 # --- what kind of thing a variable is -------------------------------------------------------------
 
 
-def _definitions(case: Case) -> dict[str, Call]:
+def definitions(case: Case) -> dict[str, Call]:
     """The terms that variables stand for."""
     found: dict[str, Call] = {}
     for fact in case.facts:
@@ -364,7 +364,7 @@ def whole_operands(case: Case) -> frozenset[str]:
     used: set[str] = set()
     for _, right in case.unions:
         used |= variables(right)
-    return frozenset(used & set(_definitions(case)))
+    return frozenset(used & set(definitions(case)))
 
 
 __all__ = ["AXIS", "Found", "Instance", "Search", "prove_union", "whole_operands"]
