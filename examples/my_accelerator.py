@@ -4,12 +4,10 @@ The unit multiplies matrices, 8 inputs by 32 outputs a step. Everything else (th
 it in convolutions, the shape rule, the passes a large product takes) follows from the declaration.
 """
 
-from pathlib import Path
-
 import numpy as np
-import onnx
 
 import glenside
+from glenside.samples import sample_model
 
 glenside.Accelerator(
     "my-unit",
@@ -25,8 +23,7 @@ glenside.Accelerator(
 
 def main() -> None:
     """Optimises, checks against NumPy and prints the report."""
-    network = Path(onnx.__file__).parent / "backend/test/data/light/light_squeezenet.onnx"
-    program = glenside.optimize(network, "my-unit")
+    program = glenside.optimize(sample_model("squeezenet"), "my-unit")
     print(program.report)
     assert program.report.offloads == {"my-unit": 26}, "all convolutions"
 

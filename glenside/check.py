@@ -105,10 +105,11 @@ def check(
         for name, right, got in zip(model.outputs, expected, results, strict=True):
             error = relative_error(got, right)
             if not error <= tolerated(right):  # An error of NaN is one, too.
+                where, rewriting = _first_difference(program, model, env, inputs, expected)
                 raise CheckFailed(
                     f"output {name!r} of {model.name} differs from NumPy by {error:.2e} (relative, "
-                    f"{tolerated(right):.0e} is allowed): "
-                    + _first_difference(program, model, env, inputs, expected)
+                    f"{tolerated(right):.0e} is allowed): {where}",
+                    rewriting=rewriting,
                 )
             worst = max(worst, error)
     wrong = unexplained(suspects, env)
@@ -120,7 +121,8 @@ def check(
         why = "compiled code is wrong" if suspect.imported is None else "a rewrite is unsound"
         raise CheckFailed(
             f"{what} of {model.name} differs from NumPy by {suspect.error:.2e} (relative), which "
-            f"the outputs on random inputs do not show: {why}"
+            f"the outputs on random inputs do not show: {why}",
+            rewriting=suspect.imported is not None,
         )
     return worst
 
@@ -150,7 +152,8 @@ def _check_units(
         if not agrees(said, right) and not (restated and relative_error(said, right) <= STEPS):
             raise CheckFailed(
                 f"output {name!r} of {model.name}: a rewrite is unsound, what the program means "
-                f"differs by {relative_error(said, right):.2e} (relative)"
+                f"differs by {relative_error(said, right):.2e} (relative)",
+                rewriting=True,
             )
     for name, right, ran in zip(model.outputs, simulated, got, strict=True):
         if relative_error(ran, right) > STEPS:
@@ -205,8 +208,9 @@ def _first_difference(
     env: Mapping[str, Array],
     inputs: Mapping[str, Array],
     expected: list[Array],
-) -> str:
-    """Where the numbers part: in compiled code and simulators, else in a rewrite."""
+) -> tuple[str, bool]:
+    """Where the numbers part: in compiled code and simulators, else in a rewrite; and whether it is
+    one."""
     names = program.names
     compiled = program.trace(inputs)
     # What units mean, not what their simulators compute: those are under suspicion too.
@@ -223,15 +227,16 @@ def _first_difference(
         if term in names:
             if wrong is not None:
                 how = f"what computes it wrongly is {wrong!r}"
-                return f"the first node that differs is {names[term]!r}; {how}"
+                return f"the first node that differs is {names[term]!r}; {how}", False
             rewritten[names[term]] = value
     if wrong is not None:
-        return f"what computes wrongly is {wrong!r}"
+        return f"what computes wrongly is {wrong!r}", False
     roots = [values.get(meant[term]) for term in program.terms]
     if all(got is not None and agrees(got, e) for got, e in zip(roots, expected, strict=True)):
-        return f"what it means agrees, so no rewrite is to blame but {_who_computes(program)}"
+        who = _who_computes(program)
+        return f"what it means agrees, so no rewrite is to blame but {who}", False
     for term, right in trace(model.roots, env):
         name = model.names.get(term, "")
         if name in rewritten and not agrees(rewritten[name], right):
-            return f"the first node that differs is {name!r}; a rewrite is unsound"
-    return "no named node before it differs; a rewrite is unsound"
+            return f"the first node that differs is {name!r}; a rewrite is unsound", True
+    return "no named node before it differs; a rewrite is unsound", True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -33,6 +34,7 @@ from glenside.user_modules import import_module
 
 if TYPE_CHECKING:
     from glenside.rewrites.ruleset import RuleSet
+    from glenside.rewrites.soundness import Verdict
     from glenside.tune import BuiltProduct
 
 Array = np.ndarray[Any, Any]
@@ -418,7 +420,11 @@ def explore(
     if until is not None:
         _out.print("found" if found else "not found", soft_wrap=True)
     reason = exploration.stop_reason
-    _out.print(f"stop reason: {reason.value}" if reason else "stopped where the pattern was found")
+    if exploration.failure is not None:
+        _out.print(f"not explored: {exploration.failure}", soft_wrap=True)
+    else:
+        ended = f"stop reason: {reason.value}" if reason else "stopped where the pattern was found"
+        _out.print(ended)
     for path, what in ((html, "page"), (plot, "charts")):
         if path is not None:
             _out.print(f"{what} in {path}", soft_wrap=True)
@@ -529,6 +535,29 @@ def _show_built(products: Sequence[BuiltProduct], as_json: bool) -> None:
 
 
 @app.command()
+def sample(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="One of those listed without it.", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Where to; NAME.onnx by default."),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="What weights are drawn from.")] = 0,
+) -> None:
+    """Write a real network to try things on, its weights drawn; without NAME, list them."""
+    from glenside.samples import sample_model, sample_names
+
+    if name is None:
+        _out.print("\n".join(sample_names()))
+        return
+    path = output or Path(f"{name}.onnx")
+    path.write_bytes(sample_model(name, seed).SerializeToString())
+    _out.print(f"{path}: images of (1, 3, 224, 224)")
+
+
+@app.command()
 def targets(imports: ImportOption = None) -> None:
     """List the targets."""
     table = Table("target", "what it is")
@@ -554,12 +583,20 @@ def check_rules(
     bound: Annotated[
         int, typer.Option(min=0, help="Ranks up to which proofs go that are not for all ranks.")
     ] = 2,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(min=0, help="Seconds after which no rule is begun; by default all are tried."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
 ) -> None:
-    """Try rewrite rules on random programs; exit code 1 when one is unsound or never fired.
+    """Try rewrite rules on random programs, the same ones each time.
 
-    With --prove, exit code 1 only when one is refuted, by a program on which it fails.
+    Exit code 0: all rules are sound as far as was tried. 1: one is unsound. 2: the rules cannot be
+    tried. 3: none is known to be unsound, but one fired on no program, or time was up before its
+    turn, so that nothing is known of it. With --prove, rules are proved and those that are not are
+    tried; 1 where one fails on a program, else 0.
     """
+    _err.print("loading the rules")
     if prove:
         _prove_rules(_find_rules(rules), bound, examples, as_json)
         return
@@ -572,8 +609,15 @@ def check_rules(
     from glenside.rewrites.soundness import judge
 
     chosen = _find_rules(rules)
+    count, done = len(chosen.rules), itertools.count(1)
+
+    def judged(verdict: Verdict) -> None:
+        _err.print(Text(f"{next(done)}/{count} {verdict.rule}: {verdict}"), soft_wrap=True)
+
     with _progress() as listener:
-        verdicts = judge(chosen, examples=examples, progress=listener)
+        verdicts = judge(
+            chosen, examples=examples, time_limit=time_limit, progress=listener, judged=judged
+        )
     if as_json:
         rows = [
             {
@@ -597,16 +641,29 @@ def check_rules(
             told = Text(str(verdict), style=colour)
             table.add_row(verdict.rule, f"{verdict.fired:,}", told, shown)
         _out.print(table)
-    if not all(verdict.ok for verdict in verdicts):
+    if any(verdict.counterexample is not None for verdict in verdicts):
         raise typer.Exit(1)
+    if not all(verdict.ok for verdict in verdicts):
+        raise typer.Exit(3)
 
 
 def _prove_rules(chosen: RuleSet, bound: int, examples: int, as_json: bool) -> None:
-    from glenside.rewrites.soundness.proofs import prove_all
+    from glenside.rewrites.soundness.proofs import Proved, prove_all
+
+    done = itertools.count(1)
+
+    def proved(verdict: Any) -> None:
+        told = f"{next(done)}/{len(chosen.rules)} {verdict.rule}: {verdict.verdict}"
+        _err.print(Text(told), soft_wrap=True)
 
     with _progress() as listener:
         verdicts = prove_all(
-            chosen, bound=bound, examples=examples, jobs=os.cpu_count() or 1, progress=listener
+            chosen,
+            bound=bound,
+            examples=examples,
+            jobs=os.cpu_count() or 1,
+            progress=listener,
+            proved=proved,
         )
     if as_json:
         print(json.dumps([verdict.data() for verdict in verdicts], indent=2))
@@ -618,7 +675,9 @@ def _prove_rules(chosen: RuleSet, bound: int, examples: int, as_json: bool) -> N
             table.add_row(verdict.rule, told, verdict.holds, verdict.detail)
         _out.print(table)
         counts = Counter(verdict.verdict for verdict in verdicts)
-        _out.print(", ".join(f"{counts[each]} {each}" for each in colours))
+        every = sum(isinstance(each, Proved) and each.ranks is None for each in verdicts)
+        told = ", ".join(f"{counts[each]} {each}" for each in colours)
+        _out.print(f"{told}; {every} for all ranks")
     if not all(verdict.ok for verdict in verdicts):
         raise typer.Exit(1)
 

@@ -63,7 +63,11 @@ class InputError(GlensideError, ValueError):
     """A program was called with inputs it does not take (name, shape or dtype)."""
 
 
-class UnsoundRewrite(GlensideError):
+class RewriteFailed(GlensideError):
+    """A rule cannot be applied to a program; nothing is wrong with the program."""
+
+
+class UnsoundRewrite(RewriteFailed):
     """A rewrite equated two programs of different shape or dtype, or two that are known to differ.
 
     The message names the rule and both values.
@@ -79,7 +83,14 @@ class UnknownRule(GlensideError):
 
 
 class CheckFailed(GlensideError):
-    """The optimised program does not compute what the imported one does."""
+    """The optimised program does not compute what the imported one does.
+
+    :ivar rewriting: whether a rewrite is to blame: neither compiled code nor a unit's simulator.
+    """
+
+    def __init__(self, message: object = "", *, rewriting: bool = False) -> None:
+        self.rewriting = rewriting
+        super().__init__(message)
 
 
 class NotOptimised(UserWarning):

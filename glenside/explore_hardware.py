@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glenside.errors import InputError, TargetError
+from glenside.errors import InputError, NotOptimised, TargetError
 from glenside.frontends import load_model
 from glenside.hardware_front import HardwareFront, HardwarePoint
 from glenside.hw_targets.offload import JOINED, OffloadTarget, joined
@@ -76,6 +76,7 @@ def explore_hardware(
     from glenside.extraction import dag_cost
     from glenside.extraction.hardware import choose_units
     from glenside.extraction.problem import build_classes, pose
+    from glenside.fallback import Failure, unexplored
     from glenside.rewrites import saturate
 
     started = time.perf_counter()
@@ -92,13 +93,27 @@ def explore_hardware(
     announce("import", 0, 0)
     imported = load_model(model, shapes=shapes, params=params)
     announce("saturate", 0, 0)
-    explored = saturate(
-        imported.roots,
-        joined(JOINED.join(chosen)).rules() if chosen else [],
-        node_limit=node_limit,
-        iter_limit=iter_limit,
-        progress=lambda done, total: announce("saturate", done, total),
-    )
+    rules = joined(JOINED.join(chosen)).rules() if chosen else []
+    failure = Failure("no unit is given any work", NotOptimised, cost_model is not None)
+    told: list[BaseException] = []
+
+    def saturating(done: int, total: int) -> None:
+        try:
+            announce("saturate", done, total)
+        except BaseException as raised:
+            told.append(raised)
+            raise
+
+    with failure.caught("saturate", told):
+        explored = saturate(
+            imported.roots,
+            rules,
+            node_limit=node_limit,
+            iter_limit=iter_limit,
+            progress=saturating,
+        )
+    if failure.reason is not None:
+        explored = unexplored(imported.roots, rules)
     announce("choose", 0, len(budgets))
     problem = pose(explored.egraph, costs)
     owner = {
@@ -138,6 +153,7 @@ def explore_hardware(
         nodes=explored.nodes,
         stop_reason=explored.stop_reason.value,
         seconds=time.perf_counter() - started,
+        failure=failure.reason,
     )
 
 

@@ -1,8 +1,8 @@
 """What stands in for exploration and extraction where they fail: the program as it was imported.
 
-Rewriting makes a program better, not right: a fault of ours in it must not keep anybody from
-running a model. What is wrong with the model, the options or rules and cost models of the user's
-own is no such fault, and is raised.
+Rewriting makes a program better, not right: a fault in it, a rule that is unsound among them, must
+not keep anybody from running a model. What is wrong with the model, the options or a cost model of
+the user's own is no such fault, and is raised.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from glenside.errors import GlensideError
+from glenside.errors import CheckFailed, GlensideError, RewriteFailed
 from glenside.extraction import Extraction, dag_cost
 from glenside.language import Term, topological_order
 from glenside.rewrites.engine.frozen import ENode, FrozenEGraph
@@ -54,14 +54,22 @@ class Failure:
             )
             if theirs or not _is_unexpected(problem):
                 raise
-            told = " ".join(f"{type(problem).__name__}: {problem}".split())
-            self.reason = f"{told} (in the stage {stage})"
-            LOGGER.debug("optimisation failed", exc_info=True)
-            message = f"optimisation failed, {self._instead}: {self.reason}"
-            warnings.warn(message, self._warning, stacklevel=4)
+            self.tell(stage, problem, stacklevel=4)
+
+    def tell(self, stage: str, problem: BaseException, stacklevel: int = 2) -> None:
+        """Takes down what went wrong, and warns of it."""
+        told = " ".join(f"{type(problem).__name__}: {problem}".split())
+        self.reason = f"{told} (in the stage {stage})"
+        LOGGER.debug("optimisation failed", exc_info=problem)
+        message = f"optimisation failed, {self._instead}: {self.reason}"
+        warnings.warn(message, self._warning, stacklevel=stacklevel + 1)
 
 
 def _is_unexpected(problem: BaseException) -> bool:
+    if isinstance(problem, RewriteFailed):
+        return True
+    if isinstance(problem, CheckFailed):
+        return problem.rewriting
     if isinstance(problem, GlensideError | MemoryError):
         return False
     # A panic in Rust is no Exception.

@@ -52,6 +52,8 @@ class HardwareFront:
     """Why exploration stopped."""
     seconds: float
     """That all took."""
+    failure: str | None = None
+    """What went wrong in rewriting: then no unit is given any work, and a warning said so."""
 
     @property
     def pareto(self) -> tuple[HardwarePoint, ...]:
@@ -82,6 +84,8 @@ class HardwareFront:
         from rich.text import Text
 
         caption = f"{len(self.candidates)} candidates in one e-graph of {self.nodes:,} e-nodes"
+        if self.failure is not None:
+            caption = f"not rewritten: {self.failure}; {caption}"
         table = Table(
             title=Text(f"{self.model}: time against area", style="bold"),
             caption=Text(f"{caption} ({self.stop_reason}), {self.seconds:.1f} s"),

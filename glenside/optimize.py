@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from glenside import check as checking
 from glenside import quantization
-from glenside.errors import InputError, NotExplained, NotOptimised
+from glenside.errors import CheckFailed, InputError, NotExplained, NotOptimised
 from glenside.frontends import load_model
 from glenside.hw_targets.offload import float_products
 from glenside.hw_targets.target import Progress, Target, find_target
@@ -82,8 +83,9 @@ def optimize(
     :param egraph: a file that the explored e-graph is written to, as egraph-serialize's JSON.
     :param progress: called with (stage, steps done, steps in all).
     :raises GlensideError: the model, target or an option cannot be used, or the check fails. An
-        unexpected error while rewriting only warns (:class:`~glenside.errors.NotOptimised`): the
-        program is then the one imported, and the report says so. One while explaining does as well
+        unexpected error while rewriting, and a rule that is found to be unsound there or by the
+        check, only warn (:class:`~glenside.errors.NotOptimised`): the program is then the one
+        imported, and the report says so. One while explaining does as well
         (:class:`~glenside.errors.NotExplained`).
     """
     from glenside.explain.accounting import UNACCOUNTED, account
@@ -205,9 +207,28 @@ def optimize(
             for term, number in explored.term_classes.items()
             if number in extracted.classes
         }
-        program.report = report.checked(
-            checking.check(program, imported, progress=progress, counterparts=counterparts)
-        )
+        try:
+            worst = checking.check(program, imported, progress=progress, counterparts=counterparts)
+        except CheckFailed as problem:
+            if not (problem.rewriting and any(explored_with)):
+                raise
+            failure.tell("check", problem)
+            program = optimize(
+                model,
+                chosen,
+                shapes=shapes,
+                params=params,
+                precision=precision,
+                cost_model=costs,
+                rules=(),
+                quantize=quantize,
+                progress=progress,
+            )
+            program.report = replace(program.report, failure=failure.reason)
+            return program
+        program.report = report.checked(worst)
+    # Only now: what the check drew need not meet them.
+    program.requirements = imported.requirements
     return program
 
 

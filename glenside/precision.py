@@ -86,7 +86,8 @@ def in_precision(model: Model, precision: str) -> Model:
     new = map_terms(model.roots, change)
     outputs = {name: _cast(new[term], term.dtype) for name, term in model.outputs.items()}
     names = {new[term]: name for term, name in model.names.items() if term in new}
-    return Model(model.name, model.inputs, params, outputs, names, model.operators)
+    asked = model.requirements
+    return Model(model.name, model.inputs, params, outputs, names, model.operators, asked)
 
 
 def _is_beyond(term: Term, most: float) -> bool:

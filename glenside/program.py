@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,7 +23,7 @@ from glenside.errors import (
 )
 from glenside.explain.records import Explanation
 from glenside.hw_targets.target import Executable, Runnable
-from glenside.language import AccessType, Term, parse_all, to_text
+from glenside.language import AccessType, Requirement, Term, parse_all, to_text
 from glenside.report import Report
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-_FORMAT = 2
+_FORMAT = 3
 _MANIFEST = "program.json"
 _TEXT = "program.glenside"
 _CODE = "code-{}"
@@ -61,12 +61,16 @@ class Program:
         names: Mapping[Term, str] | None = None,
         explain: Recipe | None = None,
         saved: Path | None = None,
+        requirements: Sequence[Requirement] = (),
     ) -> None:
         self.name = name
         self.inputs = dict(inputs)
         """Shape and dtype of every input, in order."""
         self.output_names = tuple(outputs)
         self.report = report
+        self.requirements = tuple(requirements)
+        """What is asked of the values of inputs: indices in range, say. Tensors on a device are not
+        looked at, since that would wait for it."""
         self._executable = executable
         self._params = params
         self.names = dict(names or {})
@@ -78,7 +82,8 @@ class Program:
         self._text = None if saved is None else _read(saved / _TEXT).strip()
         self._terms = tuple(outputs.values()) if isinstance(outputs, Mapping) else None
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Array | tuple[Array, ...]:
+    # Positional only: any name may be that of an input.
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Array | tuple[Array, ...]:
         results = self.run(*args, **kwargs)
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -87,10 +92,12 @@ class Program:
         ask = getattr(self._executable, "unavailable", None)
         return None if ask is None else ask()
 
-    def run(self, *args: Any, **kwargs: Any) -> list[Array]:
+    def run(self, /, *args: Any, **kwargs: Any) -> list[Array]:
         """All outputs as a list; arguments as for calling.
 
-        :raises InputError: an input is missing, unknown, or of another shape or dtype.
+        :raises InputError: an input is missing, unknown, or of another shape or dtype, or holds an
+            index that is out of range. Indices that the program itself computes are not checked:
+            kernels take the nearest position that exists for one that does not.
         """
         return self._executable.run(self._bind(args, kwargs))
 
@@ -114,7 +121,11 @@ class Program:
         check = _checked
         if getattr(self._executable, "takes_tensors", False):
             check = _checked_tensor
-        return {name: check(name, given[name], wanted) for name, wanted in self.inputs.items()}
+        bound = {name: check(name, given[name], wanted) for name, wanted in self.inputs.items()}
+        if self.requirements and all(isinstance(value, np.ndarray) for value in bound.values()):
+            for each in self.requirements:
+                each.check(bound)
+        return bound
 
     def _takes(self) -> str:
         listed = ", ".join(f"{n!r} {t.dtype}{list(t.shape)}" for n, t in self.inputs.items())
@@ -213,7 +224,7 @@ class Program:
                 raise GlensideError(f"nothing is known about where {self.name} came from")
         return self._explanation if node is None else self._explanation.of(node)
 
-    def trace(self, *args: Any, **kwargs: Any) -> dict[Term, Array]:
+    def trace(self, /, *args: Any, **kwargs: Any) -> dict[Term, Array]:
         """The value of every term that is materialised while the program runs."""
         return self._compiled.trace(self._bind(args, kwargs))
 
@@ -344,6 +355,7 @@ class Program:
             "name": self.name,
             "inputs": {n: {"shape": t.shape, "dtype": t.dtype} for n, t in self.inputs.items()},
             "outputs": self.output_names,
+            "requires": [each.to_json() for each in self.requirements],
             "report": self.report.to_json(),
             "code": code,
         }
@@ -399,6 +411,7 @@ def load(directory: str | Path) -> Program:
             launch.load(code),
             Report.from_json(manifest["report"]),
             saved=code,
+            requirements=[Requirement.from_json(each) for each in manifest["requires"]],
         )
     except (TargetError, ImportError, MemoryError):
         raise  # The files are not to blame.

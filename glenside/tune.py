@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glenside.errors import InputError, TargetError
+from glenside.errors import InputError, NotOptimised, TargetError
 from glenside.frontends import load_model
 from glenside.hw_targets.target import Progress, find_target
 from glenside.interrupt import between_steps
@@ -317,16 +317,18 @@ def _products(
     from glenside.codegen.gpu.products import space_of
     from glenside.codegen.partition import Kernel
     from glenside.extraction import extract
+    from glenside.fallback import Failure, as_imported
     from glenside.rewrites import saturate
 
     imported = load_model(model, shapes=shapes, params=params)
-    explored = saturate(imported.roots, target.rules())
-    extracted = extract(
-        explored.egraph,
-        target.cost_model(),
-        original=imported.roots,
-        constants=imported.params.keys(),
-    )
+    failure = Failure("the products are those of the program as it was imported", NotOptimised)
+    costs, constants = target.cost_model(), imported.params.keys()
+    extracted = None
+    with failure.caught("saturate", ()):
+        explored = saturate(imported.roots, target.rules())
+        extracted = extract(explored.egraph, costs, original=imported.roots, constants=constants)
+    if extracted is None:
+        extracted = as_imported(imported.roots, costs, constants)
     cut = cut_for_device(extracted.terms, imported.inputs, imported.params, target.limits)
     builder = make_builder(cut)
     spaces: dict[str, _Product] = {}

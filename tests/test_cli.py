@@ -260,6 +260,7 @@ x = var("x", Access)
 m, n = vars_("m n", i64)
 GOOD = ruleset(rewrite(x.access(m).access(n)).to(x.access(n)), name="good")
 BAD = ruleset(rewrite(x.access(m).access(n)).to(x.access(m)), name="bad")
+IDLE = ruleset(rewrite(x.access(m).access(n)).to(x.access(m), n > 99), name="idle")
 EMPTY = []
 WORD = "rules"
 """
@@ -276,6 +277,11 @@ def test_a_users_own_rules_are_checked(tmp_path):
     (verdict,) = json.loads(bad.stdout)
     assert verdict["verdict"] == "unsound"
     assert "(access" in verdict["counterexample"]
+
+    idle = glenside("check-rules", "my_rules:IDLE", "--examples", 3, cwd=tmp_path)
+    assert idle.returncode == 3 and "1/1" in idle.stderr and "never fired" in idle.stderr
+    late = glenside("check-rules", "my_rules:GOOD", "--time-limit", 0, cwd=tmp_path)
+    assert late.returncode == 3 and "not tried" in late.stdout
 
     (tmp_path / "broken.py").write_text("1 / 0")
     for name, said in {

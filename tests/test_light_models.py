@@ -13,6 +13,7 @@ from onnx import numpy_helper
 
 import glenside
 from glenside.check import relative_error
+from glenside.samples import sample_model, sample_names
 from tests.models import LIGHT, onnxruntime_answers
 
 OFFLOADS = {
@@ -31,43 +32,8 @@ OFFLOADS = {
 NETWORKS = sorted(OFFLOADS)
 
 
-def with_random_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The same graph; every constant fill becomes an initializer drawn at random.
-
-    Weights are scaled by their fan-in, so that activations keep their magnitude through the layers;
-    variances of batch normalisation are positive.
-    """
-    rng = np.random.default_rng(3)
-    shapes = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
-    role = {
-        name: (node.op_type, position)
-        for node in model.graph.node
-        for position, name in enumerate(node.input)
-    }
-    result = onnx.ModelProto()
-    result.CopyFrom(model)
-    del result.graph.node[:]
-    for node in model.graph.node:
-        if node.op_type != "ConstantOfShape":
-            result.graph.node.append(node)
-            continue
-        shape = tuple(shapes[node.input[0]])
-        operator, position = role[node.output[0]]
-        if operator == "BatchNormalization" and position in (1, 4):
-            array = rng.uniform(0.5, 1.5, shape)
-        elif len(shape) > 1:
-            array = rng.standard_normal(shape, "float32")
-            array *= np.float32(np.sqrt(2 / np.prod(shape[1:])))
-        else:
-            array = 0.1 * rng.standard_normal(shape)
-        result.graph.initializer.append(
-            numpy_helper.from_array(array.astype("float32", copy=False), node.output[0])
-        )
-    return result
-
-
 def test_the_list_is_complete():
-    assert sorted(path.stem.removeprefix("light_") for path in LIGHT.glob("*.onnx")) == NETWORKS
+    assert sample_names() == NETWORKS
 
 
 @pytest.mark.parametrize("network", NETWORKS)
@@ -86,7 +52,7 @@ def test_the_answer_that_ships_with_the_network(network):
 @pytest.mark.parametrize("target", ["cpu", "systolic-array:16x16"])
 @pytest.mark.parametrize("network", NETWORKS)
 def test_random_weights_agree_with_onnxruntime(network, target):
-    model = with_random_weights(onnx.load(str(LIGHT / f"light_{network}.onnx")))
+    model = sample_model(network)
     program = glenside.optimize(model, target, check=False)
     calls = {"systolic-array": OFFLOADS[network]} if target != "cpu" else {}
     assert program.report.offloads == calls

@@ -7,9 +7,10 @@ import sys
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 import glenside
-from glenside.errors import GlensideError
+from glenside.errors import GlensideError, InputError
 from glenside.language import parse
 from tests.models import onnxruntime_answers, small_network, two_outputs
 
@@ -287,3 +288,50 @@ def test_threads_may_share_a_program():
         for _ in range(20):
             for got, right in zip(pool.map(program, images), expected, strict=True):
                 np.testing.assert_array_equal(got, right)
+
+
+GATHERS = {
+    "ONNX": "",
+    "Relay": (
+        "def @main(%x: Tensor[(4, 3), float32], %data: Tensor[(2), int64]) "
+        '{ take(%x, %data, axis=0, mode="fast") }'
+    ),
+    "term": "(gather 0 (tensor x (4 3)) (tensor data (2) :dtype int64))",
+}
+
+
+@pytest.mark.parametrize("kind", GATHERS)
+def test_an_index_out_of_range_is_an_error_of_the_call(kind, tmp_path):
+    model: object = GATHERS[kind]
+    if kind == "ONNX":
+        node = helper.make_node("Gather", ["x", "data"], ["y"])
+        inputs = [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, (4, 3)),
+            helper.make_tensor_value_info("data", TensorProto.INT64, (2,)),
+        ]
+        result = helper.make_tensor_value_info("y", TensorProto.FLOAT, (2, 3))
+        model = helper.make_model(helper.make_graph([node], "g", inputs, [result]))
+    elif kind == "term":
+        model = parse(GATHERS[kind])
+    program = glenside.optimize(model, "cpu")
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    program.save(tmp_path)
+    for each in (program, glenside.load(tmp_path)):
+        np.testing.assert_array_equal(each(x=x, data=np.array([3, -4])), x[[3, -4]])
+        for bad in (4, -5):
+            with pytest.raises(InputError, match=f"input 'data': .*, got {bad}$"):
+                each(x=x, data=np.array([0, bad]))
+
+
+@pytest.mark.parametrize("name", ["self", "args", "kwargs", "inputs", "target", "class", "x.y"])
+def test_inputs_have_any_name(name):
+    node = helper.make_node("Relu", [name], ["y"])
+    info = helper.make_tensor_value_info(name, TensorProto.FLOAT, (2,))
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, (2,))
+    proto = helper.make_model(helper.make_graph([node], "g", [info], [result]))
+    program = glenside.optimize(proto, "cpu", check=False)
+    x, right = np.float32([-1, 2]), np.float32([0, 2])
+    np.testing.assert_array_equal(program(**{name: x}), right)
+    np.testing.assert_array_equal(program({name: x}), right)
+    np.testing.assert_array_equal(program.run(**{name: x})[0], right)
+    assert program.trace(**{name: x})

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside.codegen import launch
-from glenside.codegen.launch import KernelCall, Place, Plan, PythonCall, Slot
+from glenside.codegen.host_runs import gather
+from glenside.codegen.launch import HostCall, KernelCall, Place, Plan, PythonCall, Slot
 from glenside.codegen.layout import View
 from glenside.errors import TargetError
 from glenside.language.operators import CALLS
@@ -144,12 +145,24 @@ def lower_terms(
         if written is not None:
             place = place_of(cut.stored[written], written)
             watched.setdefault(len(steps) - 1, []).append((cut.origin.get(written, written), place))
-    plan = Plan(arena=0, steps=steps)
+    settled = {*cut.arrays, *(cut.stored[term].buffer for term in cut.inputs.values())}
+    calls, homes = gather(steps, settled)
+    plan = Plan(arena=0, steps=calls)
     plan.inputs = {name: place_of(cut.stored[term], term) for name, term in cut.inputs.items()}
     plan.input_types = {name: [list(t.outer), list(t.item), t.dtype] for name, t in inputs.items()}
     plan.outputs = [place_of(cut.stored[term], term) for term in cut.outputs]
     parameters = plan_memory(plan, cut)
-    return Lowered(plan, library.functions, parameters, watched)
+    return Lowered(plan, library.functions, parameters, renumbered(watched, homes))
+
+
+def renumbered(
+    watched: Mapping[int, list[tuple[Term, Place]]], homes: Sequence[int]
+) -> dict[int, list[tuple[Term, Place]]]:
+    """What is there after which step, once steps were gathered."""
+    result: dict[int, list[tuple[Term, Place]]] = {}
+    for number, places in watched.items():
+        result.setdefault(homes[number] if number >= 0 else number, []).extend(places)
+    return result
 
 
 def check_sizes(outputs: Sequence[Term]) -> None:
@@ -255,6 +268,9 @@ def plan_memory(plan: Plan, cut: Any, align: int = _ALIGN) -> dict[int, Array]:
         if isinstance(step, KernelCall):
             for buffer, _, _ in step.arguments:
                 touch(buffer, number)
+        elif isinstance(step, HostCall):
+            for place in (*step.operands.values(), *step.results.values()):
+                touch(place.buffer, number)
         else:
             for place in (*step.operands, step.result):
                 touch(place.buffer, number)

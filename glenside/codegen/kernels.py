@@ -473,6 +473,8 @@ class Nest:
 
             if name != "dot":
                 return value([*index, *item])
+            if not tuple_axis:
+                return scalars.const(1, inner)  # A product of nothing.
             result = value([*index, 0, *item])
             for k in range(1, tuple_axis):
                 result = result * value([*index, k, *item])
@@ -485,8 +487,7 @@ class Nest:
         """A reduction's result, given its total."""
         _, inner = self._accumulator(anchor)
         if anchor["function"] == "mean":
-            count = math.prod(anchor.children[0].item)
-            total = total / scalars.const(count, inner)
+            total = scalars.mean(total, math.prod(anchor.children[0].item), inner)
         return scalars.convert(total, inner, anchor.dtype)
 
     def _accumulator(self, anchor: Term) -> tuple[str, str]:

@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from glenside.errors import InputError, TargetError
+from glenside.errors import GlensideError, InputError, TargetError
 from glenside.hw_targets.target import Runnable
+from glenside.language.host import HostNode, HostSession
 from glenside.language.operators import OPERATORS
 from glenside.language.shape import BFLOAT16, AccessType
 from glenside.language.units import is_unit
@@ -31,7 +32,7 @@ Array = np.ndarray[Any, Any]
 
 PLAN, PARAMETERS, LIBRARY = "plan.json", "parameters.bin", "kernels-{}.so"
 _ALIGN = 64
-_VERSION = 4
+_VERSION = 5
 
 
 @dataclass
@@ -127,12 +128,31 @@ class PythonCall:
 
 
 @dataclass
+class HostCall:
+    """ONNX operators that onnxruntime executes in one session; values by their names in it."""
+
+    nodes: list[HostNode]
+    operands: dict[str, Place]
+    results: dict[str, Place]
+
+    @staticmethod
+    def from_json(given: Mapping[str, Any]) -> HostCall:
+        """What ``asdict`` and JSON made of one."""
+        nodes = [
+            HostNode(**{**each, "inputs": tuple(each["inputs"]), "outputs": tuple(each["outputs"])})
+            for each in given["nodes"]
+        ]
+        places = ({n: Place(**p) for n, p in given[key].items()} for key in ("operands", "results"))
+        return HostCall(nodes, *places)
+
+
+@dataclass
 class Plan:
     """Everything about a program but its parameters and code."""
 
     arena: int
     slots: list[Slot] = field(default_factory=list)
-    steps: list[KernelCall | PythonCall] = field(default_factory=list)
+    steps: list[KernelCall | PythonCall | HostCall] = field(default_factory=list)
     inputs: dict[str, Place] = field(default_factory=dict)
     input_types: dict[str, list[Any]] = field(default_factory=dict)
     outputs: list[Place] = field(default_factory=list)
@@ -152,10 +172,12 @@ class Plan:
         data = json.loads(text)
         if data.pop("version", None) != _VERSION:
             raise TargetError("the saved program was written by another version of Glenside")
-        steps: list[KernelCall | PythonCall] = []
+        steps: list[KernelCall | PythonCall | HostCall] = []
         for step in data["steps"]:
             if "function" in step:
                 steps.append(KernelCall(**step))
+            elif "nodes" in step:
+                steps.append(HostCall.from_json(step))
             else:
                 step["operands"] = [Place(**each) for each in step["operands"]]
                 step["result"] = Place(**step["result"])
@@ -214,7 +236,7 @@ class Executable:
             base[place.offset :].view(place.dtype), sizes, strides
         )
 
-    def _action(self, step: KernelCall | PythonCall) -> Callable[[], object]:
+    def _action(self, step: KernelCall | PythonCall | HostCall) -> Callable[[], object]:
         if isinstance(step, KernelCall):
             import tvm_ffi
 
@@ -224,7 +246,28 @@ class Executable:
                 for buffer, first, count in step.arguments
             ]
             return lambda: function(*tensors)
+        if isinstance(step, HostCall):
+            return self._host_action(step)
         return self._python_action(step)
+
+    def _host_action(self, step: HostCall) -> Callable[[], object]:
+        session = host_session(step, self.plan, self._value)
+        operands = {
+            name: (self._window(place), tuple(place.shape))
+            for name, place in step.operands.items()
+            if not is_constant(place, self.plan)
+        }
+        results = [self._window(place) for place in step.results.values()]
+
+        def run() -> None:
+            given = {name: view.reshape(shape) for name, (view, shape) in operands.items()}
+            for view, value in zip(results, session.run(given), strict=True):
+                view[...] = value.reshape(view.shape)
+
+        return run
+
+    def _value(self, place: Place) -> Array:
+        return self._window(place).reshape(place.shape)
 
     def _python_action(self, step: PythonCall) -> Callable[[], object]:
         evaluate = python_function(step)
@@ -320,6 +363,35 @@ def python_function(step: PythonCall) -> Callable[[Sequence[Array]], Array]:
         return np.asarray(operator.evaluate(arrays, types, attributes))
 
     return evaluate
+
+
+def is_constant(place: Place, plan: Plan) -> bool:
+    """Whether a value is a parameter: the same in every run."""
+    return plan.slots[place.buffer].offset is None
+
+
+def host_session(step: HostCall, plan: Plan, value: Callable[[Place], Array]) -> HostSession:
+    """The session of a run of host operators.
+
+    :param value: gives the arrays of parameters.
+    :raises TargetError: onnxruntime is missing or refuses the operators.
+    """
+
+    def types(places: Mapping[str, Place]) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return {name: (place.dtype, tuple(place.shape)) for name, place in places.items()}
+
+    constants = {n: value(p) for n, p in step.operands.items() if is_constant(p, plan)}
+    given = {name: place for name, place in step.operands.items() if name not in constants}
+    try:
+        return HostSession(
+            step.nodes, types(given), types(step.results), constants, available_threads()
+        )
+    except GlensideError as problem:
+        raise TargetError(str(problem)) from problem
+    except Exception as problem:  # onnxruntime's errors share no base class.
+        names = ", ".join(dict.fromkeys(node.operator for node in step.nodes))
+        told = next(iter(str(problem).splitlines()), type(problem).__name__)
+        raise TargetError(f"onnxruntime refuses the host operators {names}: {told}") from problem
 
 
 def write_parameters(plan: Plan, parameters: Mapping[int, Array], target: Path) -> None:

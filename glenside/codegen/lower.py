@@ -465,7 +465,7 @@ class Lowering:
                 value if k == 0 else scalars.accumulate(step, result, value, inner), inner
             )
         if name == "mean":
-            result = result / scalars.const(child.item[0], inner)
+            result = scalars.mean(result, child.item[0], inner)
         return scalars.convert(result, inner, term.dtype)
 
 

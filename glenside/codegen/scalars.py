@@ -586,3 +586,9 @@ def accumulate(function: str, total: Expr, value: Expr, dtype: str) -> Expr:
     if function == "min":
         return minimum(total, value, dtype)
     return total * value if function == "prod" else total + value
+
+
+def mean(total: Expr, count: int, dtype: str) -> Expr:
+    """The mean of ``count`` numbers that add up to ``total``: nan of none, as NumPy and ONNX say
+    (TVM refuses to divide by zero)."""
+    return total / const(count, dtype) if count else const(math.nan, dtype)

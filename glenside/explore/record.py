@@ -17,7 +17,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glenside.errors import GlensideError, InputError, UnsoundRewrite
+from glenside.errors import GlensideError, InputError, NotOptimised, UnsoundRewrite
+from glenside.fallback import Failure
 from glenside.interrupt import held_back
 from glenside.language import Model, Term, parse
 from glenside.rewrites.engine.egraph import EGraph
@@ -122,6 +123,7 @@ class Exploration:
             pause=lambda: self._interrupted(),
         )
         self._passes: Iterator[tuple[RuleStep, ...]] = self._stepper.passes(self._egraph)
+        self._failure = Failure("the program is explored no further", NotOptimised)
         self._over: str = ""
         """Why it cannot grow any more, where that is no limit and no fixed point."""
         self._frozen: tuple[int, FrozenEGraph] | None = None
@@ -137,25 +139,37 @@ class Exploration:
     def step(self) -> Snapshot | None:
         """One pass over the rules of the present stage; None when there is nothing left to do.
 
-        Ctrl-C ends it after the rule being applied; it can then be gone on with.
+        Ctrl-C ends it after the rule being applied; it can then be gone on with. Where a rule turns
+        out to be unsound or fails, it warns (:class:`~glenside.errors.NotOptimised`),
+        :attr:`failure` says why, and it ends with the program as imported.
 
-        :raises UnsoundRewrite: a rule equated what has different types.
         :raises GlensideError: it was closed, or broken off in the middle of a rule.
         """
-        if self.stop_reason is not None:
+        if self.stop_reason is not None or self.failure is not None:
             return None
         if self._over:
             raise GlensideError(f"this exploration cannot go on: {self._over}")
         with held_back() as self._interrupted:
             started = time.perf_counter()
             self._over = "it was broken off while a rule was applied"
-            try:
-                taken = next(self._passes, None)
-            except UnsoundRewrite as problem:
-                self._over = "one of its rules is unsound"
-                raise self._stepper.unsound_step(self.model.roots) from problem
-            self._over = ""
+            taken = None
+            with self._failure.caught("saturate", ()):
+                try:
+                    taken = next(self._passes, None)
+                except UnsoundRewrite as problem:
+                    raise self._stepper.unsound_step(self.model.roots) from problem
+                self._over = ""
+            if self.failure is not None:
+                self._give_up()
             return None if taken is None else self._note(taken, time.perf_counter() - started)
+
+    def _give_up(self) -> None:
+        """What there is from now on is the program as imported; the record stays."""
+        from glenside.fallback import unexplored
+
+        self._over = "a rule failed"
+        self._frozen = self.last_change, unexplored(self.model.roots, self.rules).egraph
+        self._extracted = self.last_change, {}
 
     def run(self, passes: int | None = None) -> Exploration:
         """So many passes, or until it ends."""
@@ -180,6 +194,11 @@ class Exploration:
     def stop_reason(self) -> StopReason | None:
         """Why it ended; None while it can go on."""
         return self._stepper.stop_reason
+
+    @property
+    def failure(self) -> str | None:
+        """What went wrong in rewriting, if anything did."""
+        return self._failure.reason
 
     @property
     def applied(self) -> tuple[Applied, ...]:
@@ -248,6 +267,8 @@ class Exploration:
     def readable(self) -> bool:
         """Whether :attr:`egraph` can be looked at: not where it was closed before anybody did, nor
         where a rule was unsound."""
+        if self.failure is not None:
+            return False
         return not self._over or (self._frozen is not None and self._frozen[0] == self.last_change)
 
     @property
@@ -268,18 +289,23 @@ class Exploration:
     def egraph(self) -> FrozenEGraph:
         """The e-graph as it is now, as plain data: what its roots reach.
 
-        :raises UnsoundRewrite: a rule made an ill-typed term; says which.
+        Where a rule made an ill-typed term it warns as :meth:`step` does, and is the program as
+        imported.
+
         :raises GlensideError: it was closed before anybody looked.
         """
         now = self.last_change
         if self._frozen is None or self._frozen[0] != now:
             if self._over:
                 raise GlensideError(f"this e-graph cannot be looked at: {self._over}")
-            try:
-                self._frozen = (now, self._egraph.freeze())
-            except UnsoundRewrite as problem:
-                self._over = "one of its rules is unsound"
-                raise self._stepper.unsound_state(self.model.roots, problem) from None
+            with self._failure.caught("freeze", ()):
+                try:
+                    self._frozen = (now, self._egraph.freeze())
+                except UnsoundRewrite as problem:
+                    raise self._stepper.unsound_state(self.model.roots, problem) from None
+            if self.failure is not None:
+                self._give_up()
+        assert self._frozen is not None
         return self._frozen[1]
 
     def contains(self, pattern: str | Pattern | Term) -> bool:
@@ -358,11 +384,12 @@ class Exploration:
         return tables(self)
 
     def to_json(self) -> dict[str, Any]:
-        """Model, target, stop reason and all tables as one JSON object."""
+        """Model, target, stop reason, failure and all tables as one JSON object."""
         return {
             "model": self.model.name,
             "target": self.target,
             "stop_reason": self.stop_reason.value if self.stop_reason else None,
+            "failure": self.failure,
             "tables": self.tables(),
         }
 

@@ -12,7 +12,14 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from glenside.errors import InputError, ModelError
-from glenside.language import AccessType, Model, Term, topological_order
+from glenside.language import (
+    AccessType,
+    Model,
+    Term,
+    can_require,
+    index_requirements,
+    topological_order,
+)
 
 Array = np.ndarray[Any, Any]
 Shapes = Mapping[str, Sequence[int]]
@@ -95,7 +102,9 @@ def _bind(model: Model, params: Mapping[str, Array]) -> Model:
     arrays = {n: a for n, a in {**model.params, **params}.items() if n in used}
     bound = model_of_terms(model.outputs, arrays)
     inputs = {name: t for name, t in model.inputs.items() if name not in params}
-    return replace(model, inputs=inputs, params=bound.params)
+    asked = model.requirements
+    open_ = tuple(each for each in asked if can_require(each.term, inputs))
+    return replace(model, inputs=inputs, params=bound.params, requirements=open_)
 
 
 def model_of_terms(outputs: Mapping[str, Term], params: Mapping[str, Array]) -> Model:
@@ -120,4 +129,5 @@ def model_of_terms(outputs: Mapping[str, Term], params: Mapping[str, Array]) -> 
     unused = params.keys() - weights.keys()
     if unused:
         raise InputError(f"params: the program has no tensor {', '.join(sorted(unused))}")
-    return Model("term", inputs, weights, dict(outputs))
+    asked = index_requirements(outputs.values(), inputs, {})
+    return Model("term", inputs, weights, dict(outputs), requirements=asked)

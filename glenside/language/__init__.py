@@ -8,6 +8,7 @@ from glenside.language.functions import FUNCTIONS, Function
 from glenside.language.interpreter import evaluate, trace
 from glenside.language.model import Model, random_inputs
 from glenside.language.operators import CALLS, OPERATORS, TRANSFORMERS, Operator
+from glenside.language.requirements import Requirement, can_require, index_requirements
 from glenside.language.shape import DTYPES, AccessType
 from glenside.language.syntax import parse, parse_all, to_text
 from glenside.language.term import Term, make, map_terms, rebuild, topological_order
@@ -23,11 +24,14 @@ __all__ = [
     "Function",
     "Model",
     "Operator",
+    "Requirement",
     "Term",
     "Unit",
     "builders",
+    "can_require",
     "evaluate",
     "find_unit",
+    "index_requirements",
     "make",
     "map_terms",
     "parse",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import InputError
+from glenside.language.requirements import Requirement
 from glenside.language.shape import FLOATS, AccessType
 from glenside.language.term import Term, topological_order
 
@@ -23,7 +24,7 @@ class Model:
     their arrays here, outside any e-graph (they may be zero-strided broadcasts of one number).
     ``names`` gives terms the name their value has in the user's file; ``operators`` counts the
     operators of that file which compute something from its inputs (what folds to a constant is not
-    counted).
+    counted). ``requirements`` are what the inputs' values have to meet.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Model:
     outputs: dict[str, Term]
     names: dict[Term, str] = field(default_factory=dict)
     operators: dict[str, int] = field(default_factory=dict)
+    requirements: tuple[Requirement, ...] = ()
 
     @property
     def roots(self) -> list[Term]:
@@ -46,7 +48,8 @@ class Model:
         # All terms in one text, since each by itself would repeat what lies below it.
         from glenside.language.syntax import to_text
 
-        spelled = to_text(*self.outputs.values(), *self.names)
+        asked = [each.term for each in self.requirements]
+        spelled = to_text(*self.outputs.values(), *self.names, *asked)
         return _unpickled, (
             self.name,
             self.inputs,
@@ -55,6 +58,7 @@ class Model:
             list(self.outputs),
             list(self.names.values()),
             self.operators,
+            [(each.low, each.high, each.what) for each in self.requirements],
         )
 
     def leaves(self) -> Iterator[Term]:
@@ -70,13 +74,16 @@ def _unpickled(
     outputs: list[str],
     names: list[str],
     operators: dict[str, int],
+    bounds: list[tuple[int, int, str]],
 ) -> Model:
     from glenside.language.syntax import parse_all
 
     terms = parse_all(spelled)
     given = dict(zip(outputs, terms[: len(outputs)], strict=True))
-    named = dict(zip(terms[len(outputs) :], names, strict=True))
-    return Model(name, inputs, params, given, named, operators)
+    named = dict(zip(terms[len(outputs) :], names, strict=False))
+    asked = zip(terms[len(outputs) + len(names) :], bounds, strict=True)
+    requirements = tuple(Requirement(term, *bound) for term, bound in asked)
+    return Model(name, inputs, params, given, named, operators, requirements)
 
 
 def random_inputs(

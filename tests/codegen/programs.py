@@ -64,6 +64,40 @@ def of_any_length(shape: tuple[int, ...]) -> list[Term]:
     return [elementwise("relu", x), first, pad(x, 0, 1, 2, 5.0), concat(0, x, x)]
 
 
+def over_nothing() -> dict[Term, object]:
+    """What is computed where some axis is empty, and what it is by definition: a sum of nothing is
+    0, a product of nothing 1, so a ``dot`` over an empty tuple axis counts the elements behind."""
+    tuples, rows = tensor("e", (2, 0, 3)), access(tensor("x", (2, 0)), 1)
+    empty, columns = access(tensor("a", (2, 0)), 1), access(tensor("b", (3, 0)), 1)
+    product = compute("dot", cart_prod(empty, columns))
+    images = access(tensor("i", (1, 0, 4, 4)), 1)
+    looks = windows(access(tensor("n", (0, 4)), 1), (2,), (1,))
+    return {
+        compute("dot", access(tuples, 1)): [3, 3],
+        compute("dot", access(tuples, 0)): 0,
+        compute("dot", access(tensor("p", (2, 0), "int32"), 1)): [1, 1],
+        compute("dot", access(tensor("t", (2, 0, 3), "int8"), 1), "int32"): [3, 3],
+        elementwise("neg", compute("dot", access(tuples, 1))): [-3, -3],
+        compute("sum", rows): [0, 0],
+        compute("prod", rows): [1, 1],
+        compute("max", rows): [-np.inf, -np.inf],
+        compute("min", rows): [np.inf, np.inf],
+        compute("max", access(tensor("m", (2, 0), "int32"), 1)): [-(2**31)] * 2,
+        compute("mean", rows): [np.nan, np.nan],
+        compute("mean", access(images, 2)): np.zeros((1, 0)),
+        elementwise("add", compute("mean", rows), constant(1.0, (2,))): [np.nan, np.nan],
+        compute("softmax", rows): np.zeros((2, 0)),
+        pad(compute("softmax", rows), 1, 1, 1, 4.0): [[4, 4], [4, 4]],
+        pad(compute("argmax", access(tensor("g", (0, 3)), 1)), 0, 1, 0): [0],
+        product: np.zeros((2, 3)),
+        concat(0, product, pad(tensor("c", (0, 3)), 0, 1, 0, 2.0)): [[0] * 3, [0] * 3, [2] * 3],
+        concat(1, tensor("x", (2, 0)), constant(5.0, (2, 1))): [[5], [5]],
+        compute("max", looks): np.zeros((0, 3)),
+        pad(compute("max", looks), 0, 0, 1, 1.0): [[1, 1, 1]],
+        compute("sum", access(compute("max", looks), 0)): 0,
+    }
+
+
 def a_call_and_a_host_operator() -> tuple[Term, Arrays]:
     """Two steps in Python with kernels before, between and after them."""
     a, b = tensor("a", (7, 5)), tensor("b", (6, 5))

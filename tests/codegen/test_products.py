@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from glenside.codegen import schedule
 from glenside.language import AccessType, evaluate
 from glenside.language.builders import (
     access,
@@ -193,3 +194,17 @@ def test_constant_operand_with_zero_strides():
     assert evaluate([product], inputs)[0].shape == (9, 16)
     check(product, inputs=inputs)
     assert product.type == AccessType((9, 16), (), "float32")
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "order"),
+    [
+        (64, 512, 64, "streamed"),  # What is packed stays in the cache.
+        (1024, 64, 1024, "resident"),  # What is streamed does: 256 KiB of it.
+        (1024, 2, 1024, "resident"),  # Of few rows.
+        (1024, 4096, 1024, "blocked"),  # Neither does: 4 and 16 MiB.
+    ],
+)
+def test_the_operand_that_stays_in_the_cache_is_the_inner_loop(m, n, k, order):
+    machine = schedule.Machine("any", vector_bytes=64, registers=32, l2_bytes=1 << 20)
+    assert schedule.product_tile(machine, "float32", m, n, k, n * k).order == order

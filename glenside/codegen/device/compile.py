@@ -14,9 +14,11 @@ from glenside.codegen.compile import (
     place_of,
     plan_memory,
     python_call,
+    renumbered,
 )
 from glenside.codegen.device.device import Code, Device
 from glenside.codegen.device.executable import DeviceExecutable, MappedProduct
+from glenside.codegen.host_runs import gather
 from glenside.codegen.launch import KernelCall, Place, Plan, PythonCall
 from glenside.language.shape import HALVES, AccessType
 from glenside.language.term import Term, topological_order
@@ -86,7 +88,9 @@ def compile_for_device(
         assert not any(each.base for each in arguments), step.name
         listed = [[each.buffer, each.base, each.extent] for each in arguments]
         calls.append(KernelCall(text.names[number], listed))
-    plan = Plan(arena=0, steps=calls, device=dialect, kernels=text.entries)
+    settled = {*cut.arrays, *(cut.stored[term].buffer for term in cut.inputs.values())}
+    gathered, homes = gather(calls, settled)
+    plan = Plan(arena=0, steps=gathered, device=dialect, kernels=text.entries)
     plan.inputs = {name: place_of(cut.stored[term], term) for name, term in cut.inputs.items()}
     plan.input_types = {name: [list(t.outer), list(t.item), t.dtype] for name, t in inputs.items()}
     plan.outputs = [place_of(cut.stored[term], term) for term in cut.outputs]
@@ -94,7 +98,9 @@ def compile_for_device(
     code = build(text.text) if build is not None and text.text else Code(text.text)
     if progress:
         progress("compile", 1, 1)
-    executable = DeviceExecutable(plan, parameters, code, _module(kernels), made.watched, device)
+    executable = DeviceExecutable(
+        plan, parameters, code, _module(kernels), renumbered(made.watched, homes), device
+    )
     executable.products = made.products
     executable.origins = {n: each for n, each in cut.origins.items() if n in parameters}
     return executable

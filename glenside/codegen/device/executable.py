@@ -18,11 +18,14 @@ import numpy as np
 from glenside.codegen.device.device import Code, Device, Launch, Memory, Unsuitable
 from glenside.codegen.launch import (
     PLAN,
+    HostCall,
     KernelCall,
     Place,
     Plan,
     PythonCall,
     file_hash,
+    host_session,
+    is_constant,
     python_function,
     write_parameters,
 )
@@ -176,7 +179,7 @@ class DeviceExecutable:
         :param host: whether what launching costs the host counts, or the device's time alone.
         :raises TargetError: the program has host operators.
         """
-        if any(isinstance(step, PythonCall) for step in self.plan.steps):
+        if not all(isinstance(step, KernelCall) for step in self.plan.steps):
             raise TargetError("a program with host operators has no time on the device alone")
         with self._turn:
             return self._open().run_seconds(inputs, repeat, inside, host)
@@ -241,6 +244,11 @@ class _Opened:
             device.write(held, 0, array.view(np.uint8))
             self.memory.append(held)
         self._staging = {name: self._span(place) for name, place in plan.inputs.items()}
+        self._sessions = {
+            id(step): host_session(step, plan, self.download)
+            for step in plan.steps
+            if isinstance(step, HostCall)
+        }
         self._actions = self._segments(self.memory)
         self._direct: OrderedDict[Addresses, list[Callable[[], None]]] = OrderedDict()
 
@@ -305,13 +313,27 @@ class _Opened:
                 actions.append(self._host(step, memory))
         return actions
 
-    def _host(self, step: PythonCall, memory: Sequence[Memory]) -> Callable[[], None]:
-        evaluate = python_function(step)
-        span = self._span(step.result)
+    def _host(self, step: PythonCall | HostCall, memory: Sequence[Memory]) -> Callable[[], None]:
+        if isinstance(step, PythonCall):
+            evaluate = python_function(step)
+            operands, results = step.operands, [step.result]
+
+            def compute() -> list[Array]:
+                return [evaluate([self.download(place, memory) for place in operands])]
+
+        else:
+            session = self._sessions[id(step)]
+            given = {n: p for n, p in step.operands.items() if not is_constant(p, self.plan)}
+            results = list(step.results.values())
+
+            def compute() -> list[Array]:
+                return session.run({n: self.download(p, memory) for n, p in given.items()})
+
+        spans = [self._span(place) for place in results]
 
         def run() -> None:
-            value = evaluate([self.download(place, memory) for place in step.operands])
-            self.upload(step.result, span, value)
+            for place, span, value in zip(results, spans, compute(), strict=True):
+                self.upload(place, span, value)
 
         return run
 

@@ -14,7 +14,6 @@ from glenside.errors import TargetError
 from glenside.exporters.c.driver import UnitFunction, UnitFunctions
 from glenside.exporters.c.kernels import CKernel, Scratch, c_kernels, c_type
 from glenside.exporters.c.naming import distinct, identifier
-from glenside.language.operators import CALLS
 from glenside.language.shape import AccessType
 from glenside.language.units import find_unit
 
@@ -118,8 +117,11 @@ class _Writer:
         for step in self.plan.steps:
             if isinstance(step, KernelCall):
                 self._launch(step, kernels[int(step.function.rpartition("_")[2])])
-            else:
+            elif isinstance(step, PythonCall):
                 self._call(step)
+            else:
+                names = ", ".join(dict.fromkeys(node.operator for node in step.nodes))
+                raise TargetError(f"C source cannot hold host operators ({names})")
         for given, place in zip(self.output_names, self.plan.outputs, strict=True):
             self._copy(f"(char *){given}", place, pack=True)
         head = linkage + self._signature()
@@ -203,11 +205,9 @@ class _Writer:
         )
 
     def _call(self, step: PythonCall) -> None:
-        if self.units is None or step.operator not in CALLS:
-            named = step.attributes.get("operator", step.operator)
-            raise TargetError(
-                f"C source cannot hold {step.operator} ({named}): nothing runs it there"
-            )
+        if self.units is None:
+            unit = step.attributes["unit"]
+            raise TargetError(f"C source cannot hold a call of {unit}: nothing runs it there")
         if step.operator == "call" and step.attributes.get("batch"):
             unit = step.attributes["unit"]
             raise TargetError(

@@ -9,7 +9,6 @@ changed.
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from onnx import helper, version_converter
 from glenside.errors import GlensideError
 from glenside.exporters.onnx.graph import Graph, Value, element_type
 from glenside.language import Term
+from glenside.language.host import HostNode, runtime_has
 
 OLDEST_OPSET = 18
 """The nodes written here mean the same in every opset from this one on."""
@@ -76,7 +76,11 @@ def choose_opsets(terms: Iterable[Term]) -> dict[str, int]:
     opsets: dict[str, int] = {}
     for domain, _, version in uses:
         opsets[domain] = max(version, opsets.get(domain, 0))
-    standard = [(name, version) for domain, name, version in uses if domain == ""]
+    standard = [
+        (name, version)
+        for domain, name, version in uses
+        if domain == "" and onnx.defs.has(name)  # onnxruntime's own do not change.
+    ]
     newest = newest_opset()
     opsets[""] = next(
         (
@@ -105,20 +109,6 @@ def _means_the_same(operator: str, version: int, opset: int) -> bool:
     return bool(old and new and old.since_version == new.since_version)
 
 
-def least_outputs(term: Term) -> int:
-    """How many outputs the operator of a ``host_op`` always has."""
-    schema = _schema(term["operator"], term["domain"], term["version"])
-    return schema.min_output if schema else 0
-
-
-def may_be_absent(term: Term, output: int) -> bool:
-    """Whether an output of a host operator that nothing reads may be left without a name."""
-    schema = _schema(term["operator"], term["domain"], term["version"])
-    if schema is None or output >= len(schema.outputs):
-        return True
-    return bool(schema.outputs[output].option == onnx.defs.OpSchema.FormalParameterOption.Optional)
-
-
 def host_node(
     graph: Graph, term: Term, operands: Sequence[Value], outputs: Sequence[str], opset: int
 ) -> None:
@@ -129,16 +119,9 @@ def host_node(
     :raises GlensideError: the operator cannot be said in that opset.
     """
     operator, version = term["operator"], term["version"]
-    attributes = json.loads(term["attributes"])
-    node = helper.make_node(
-        operator,
-        [value.name for value in operands],
-        outputs,
-        next(name for name in outputs if name),
-        domain=term["domain"],
-        **attributes,
-    )
-    if term["domain"] != "" or _means_the_same(operator, version, opset):
+    node = HostNode.of(term.attributes, [value.name for value in operands], outputs).proto()
+    own = term["domain"] != "" or (not onnx.defs.has(operator) and runtime_has("", operator))
+    if own or _means_the_same(operator, version, opset):
         graph.append(node)
         return
     for each in _converted(graph, node, term, operands, opset):

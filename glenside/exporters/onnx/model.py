@@ -15,12 +15,11 @@ from glenside.exporters.onnx.graph import LARGEST_FILE, Graph, Names, Value, ele
 from glenside.exporters.onnx.host import (
     choose_opsets,
     host_node,
-    least_outputs,
     make_model,
-    may_be_absent,
 )
 from glenside.exporters.onnx.operators import Program, Step, step
 from glenside.language import CALLS, AccessType, Term, builders, to_text, units
+from glenside.language.host import named_outputs
 from glenside.language.shape import Shape
 
 Array = np.ndarray[Any, Any]
@@ -243,11 +242,12 @@ class _Writer:
         """One node for all outputs of an operator that the program uses."""
         used = self._host_ops[_host_key(term)]
         opset = self.functions.opsets[term["domain"]]
-        outputs = []
-        for index in range(max(max(used) + 1, least_outputs(term))):
+        named = {*named_outputs(term.attributes), *used}
+        outputs = [""] * (max(named) + 1)
+        for index in named:
             key = self._key(used[index]) if index in used else None
             name = (key and self._wanted.get(key)) or self._take(term["operator"].lower())
-            outputs.append("" if key is None and may_be_absent(term, index) else name)
+            outputs[index] = name
             if key is not None:
                 self._values[key] = Value(name, key[1], key[0].dtype)
         host_node(self.graph, term, operands, outputs, opset)

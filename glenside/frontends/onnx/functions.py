@@ -13,10 +13,14 @@ import numpy as np
 import onnx
 
 from glenside.errors import ModelError
+from glenside.frontends.onnx.loading import DEPRECATED_YET_MEANT
 from glenside.frontends.onnx.node import Node
 from glenside.language import Term
 
-Functions = dict[tuple[str, str], onnx.FunctionProto]
+Identity = tuple[str, str, str]
+"""What tells functions apart: domain, name and overload."""
+
+Functions = dict[Identity, onnx.FunctionProto]
 
 
 POOLS = ("AveragePool", "LpPool", "MaxPool")
@@ -24,16 +28,28 @@ POOLS = ("AveragePool", "LpPool", "MaxPool")
 
 
 def local_functions(model: onnx.ModelProto) -> Functions:
-    """The functions a model defines, by domain and name.
+    """The functions a model defines, by what tells them apart.
 
-    :raises ModelError: one is called as a standard operator is; ONNX leaves open which counts.
+    :raises ModelError: two are the same, or one is called as a standard operator is; ONNX leaves
+        open which counts.
     """
     versions = {standard(each.domain): each.version for each in model.opset_import}
+    found: Functions = {}
     for each in model.functions:
         domain = standard(each.domain)
-        if domain in versions and _is_standard(each.name, versions[domain], domain):
+        plain = not each.overload and domain in versions
+        if plain and _is_standard(each.name, versions[domain], domain):
             raise ModelError(f"function {each.name!r} has the name of a standard operator")
-    return {(standard(each.domain), each.name): each for each in model.functions}
+        key = domain, each.name, each.overload
+        if found.setdefault(key, each) is not each:
+            which = f", overload {each.overload!r}" if each.overload else ""
+            raise ModelError(f"function {each.name!r}{which} is defined more than once")
+    return found
+
+
+def identity(call: onnx.NodeProto) -> Identity:
+    """Which function a node calls, if it calls one."""
+    return standard(call.domain), call.op_type, call.overload
 
 
 def _is_standard(operator: str, version: int, domain: str) -> bool:
@@ -64,6 +80,8 @@ def schema_body(node: Node) -> onnx.FunctionProto | None:
     if data is None and schema.has_context_dependent_function:
         versions = [v for v in schema.context_dependent_function_opset_versions if v <= node.opset]
         if versions:
+            if any(isinstance(x, tuple) for x in node.inputs):
+                return None
             types = [operand_type(x).SerializeToString() for x in node.inputs]
             data = schema.get_context_dependent_function_with_opset_version(
                 max(versions), node.proto.SerializeToString(), types
@@ -94,7 +112,7 @@ def check_types(node: Node, results: Sequence[Any]) -> None:
         do not fit, or that the result is another one.
     """
     domain = standard(node.proto.domain)
-    if not onnx.defs.has(node.operator, domain):
+    if not onnx.defs.has(node.operator, domain) or node.operator in DEPRECATED_YET_MEANT:
         return
     if any(each.HasField("g") or each.graphs for each in node.proto.attribute):
         return  # What goes into a subgraph is checked inside it.
@@ -103,6 +121,8 @@ def check_types(node: Node, results: Sequence[Any]) -> None:
     types: dict[str, onnx.TypeProto] = {}
     for position, operand in enumerate(node.inputs):
         if operand is None:
+            # Inside a function it may have a name all the same: that of an operand left out.
+            copy.input[position] = ""
             continue
         kind = _sequence_type(operand) if isinstance(operand, tuple) else operand_type(operand)
         if kind is None:
@@ -133,6 +153,8 @@ def check_types(node: Node, results: Sequence[Any]) -> None:
 
 def _fits(declared: onnx.TypeProto, result: Term) -> bool:
     """Whether a result is of the type that ONNX infers, as far as it does."""
+    if declared.HasField("optional_type"):
+        declared = declared.optional_type.elem_type
     kind = declared.tensor_type
     if not declared.HasField("tensor_type"):
         return False

@@ -1,7 +1,9 @@
 """Operators without a meaning as access patterns, left to onnxruntime as ``host_op`` terms.
 
-Such a term needs the shape and dtype of its result. onnx infers them from the types of the
-operands and the values that are known; where it cannot, the node is refused.
+Such a term needs the shape and dtype of its results. onnx infers them from the types of the
+operands and the values that are known, or onnxruntime does, or the model declares them; for
+operators that are not standard ONNX, onnxruntime at last computes them on operands of the right
+types. Where all fail, the node is refused; results are held against their types in every run.
 """
 
 from __future__ import annotations
@@ -9,15 +11,18 @@ from __future__ import annotations
 import base64
 import importlib.util
 import json
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import onnx
 
 from glenside.frontends.onnx.functions import operand_type, standard
 from glenside.frontends.onnx.node import Node, dtype_name
 from glenside.frontends.refusal import Refused
 from glenside.language import Term, builders
-from glenside.language.host import refusal
+from glenside.language.host import ABSENT, OUTPUTS, PROTO, refusal, runtime_has
+from glenside.language.shape import DTYPES
 
 OUT_OF_SCOPE = ("ai.onnx.preview.training",)
 """Domains whose operators no program that only infers needs."""
@@ -34,12 +39,19 @@ _LISTS = (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS)
 ONNXRUNTIME = "com.microsoft"
 """The domain of onnxruntime's own operators, of which only it knows what they are."""
 
+_ELEMENTS = {"float": "float32", "double": "float64"}
+"""Element types that onnxruntime calls otherwise than NumPy does."""
+
+Types = list[tuple[tuple[int, ...], str] | None]
+"""Shape and dtype of every output, None where the node leaves it out."""
+
 
 def knows(domain: str, operator: str) -> bool:
-    """Whether onnx declares such an operator, or onnxruntime might have it."""
-    if domain == ONNXRUNTIME:
-        return importlib.util.find_spec("onnxruntime") is not None
-    return domain not in OUT_OF_SCOPE and onnx.defs.has(operator, domain)
+    """Whether onnx declares such an operator, or onnxruntime has it."""
+    if onnx.defs.has(operator, domain):
+        return domain not in OUT_OF_SCOPE
+    # onnxruntime has operators of its own in ONNX's domain too.
+    return domain in ("", ONNXRUNTIME) and runtime_has(domain, operator)
 
 
 def lower(node: Node, reason: str) -> list[Term | None]:
@@ -52,20 +64,22 @@ def lower(node: Node, reason: str) -> list[Term | None]:
     if node.operator == "TfIdfVectorizer":
         _check_ngrams(node)
     versions = [node.opset]
-    if domain == ONNXRUNTIME:
-        types = _foreign_types(node, domain, reason)
-    else:
+    if onnx.defs.has(node.operator, domain):
         schema: Any = onnx.defs.get_schema(node.operator, node.opset, domain)
         if any(each.HasField("g") for each in node.proto.attribute):
             raise Refused(reason)  # Alone, it would not see the names around it.
         if schema.node_determinism == onnx.defs.OpSchema.NodeDeterminism.NonDeterministic:
             raise Refused(f"{reason} (its result may be random)")
         versions = _versions(schema, node.opset)
-        types = _result_types(node, domain, reason)
+    types = _result_types(node, domain, reason)
     absent = [i for i, x in enumerate(node.inputs) if x is None]
     attributes: dict[str, Any] = {each.name: _spell(each) for each in node.proto.attribute}
     if absent:
-        attributes["@absent"] = absent
+        attributes[ABSENT] = absent
+    named = [i for i, found in enumerate(types) if found is not None]
+    if named != [0]:
+        # Some operators give their results only together.
+        attributes[OUTPUTS] = named
     operands = [x for x in node.inputs if x is not None]
     spelled = json.dumps(attributes, sort_keys=True)
 
@@ -76,10 +90,9 @@ def lower(node: Node, reason: str) -> list[Term | None]:
             domain=domain, version=version, output=position, attributes=spelled,
         )  # fmt: skip
 
-    first = next(i for i, found in enumerate(types) if found is not None)
     why: str | None = None
     for version in versions:
-        probe = term(first, version)
+        probe = term(named[0], version)
         assert probe is not None
         why = refusal(probe.attributes, [(x.dtype, x.shape) for x in operands])
         if why is None:
@@ -141,62 +154,109 @@ def _spell(attribute: onnx.AttributeProto) -> Any:
             return list(value)
     elif attribute.type == onnx.AttributeProto.STRING:
         return onnx.helper.get_attribute_value(attribute).decode("utf-8", "replace")
-    return {"@proto": base64.b64encode(attribute.SerializeToString()).decode("ascii")}
+    return {PROTO: base64.b64encode(attribute.SerializeToString()).decode("ascii")}
 
 
-def _result_types(node: Node, domain: str, reason: str) -> list[tuple[tuple[int, ...], str] | None]:
+def _result_types(node: Node, domain: str, reason: str) -> Types:
     """Shape and dtype of every output that the model names."""
     model, copy = _alone(node, domain)
+    standard_one = onnx.defs.has(node.operator, domain)
+    found: dict[str, onnx.TypeProto] = {}
+    if standard_one:
+        try:
+            inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+        except Exception as problem:
+            # onnx's inference raises several kinds, some of them only in its C++ half.
+            line = next(iter(str(problem).strip().splitlines()), type(problem).__name__)
+            raise Refused(f"{reason}, and onnx finds no type for it: {line}") from None
+        found = {each.name: each.type for each in inferred.graph.output}
+    names = [name for name in copy.output if name]
+    types = {name: _static(found.get(name)) for name in names}
+    if None in types.values():
+        types = _asked_types(node, model, names, reason, trial=domain != "" or not standard_one)
+    return [types[name] if name else None for name in copy.output]
+
+
+def _static(found: onnx.TypeProto | None) -> tuple[tuple[int, ...], str] | None:
+    """Shape and dtype, where nothing of them is left open."""
+    if found is None or not found.HasField("tensor_type") or not found.tensor_type.elem_type:
+        return None
+    dims = found.tensor_type.shape.dim
+    if not found.tensor_type.HasField("shape") or not all(d.HasField("dim_value") for d in dims):
+        return None
+    return tuple(dim.dim_value for dim in dims), dtype_name(found.tensor_type.elem_type)
+
+
+def _asked_types(
+    node: Node, model: onnx.ModelProto, names: Sequence[str], reason: str, trial: bool
+) -> dict[str, tuple[tuple[int, ...], str] | None]:
+    """Types that onnxruntime infers, the model declares, or, with ``trial``, that results have."""
+    depends = f"{reason}, and the shape of its result depends on its operands' values"
+    if importlib.util.find_spec("onnxruntime") is None:
+        raise Refused(depends)
     try:
-        inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
-    except Exception as problem:
-        # onnx's inference raises several kinds, some of them only in its C++ half.
-        line = next(iter(str(problem).strip().splitlines()), type(problem).__name__)
-        raise Refused(f"{reason}, and onnx finds no type for it: {line}") from None
-    types = {each.name: each.type for each in inferred.graph.output}
-    results: list[tuple[tuple[int, ...], str] | None] = []
-    for name in copy.output:
-        if not name:
-            results.append(None)
-            continue
-        tensor = types[name].tensor_type
-        dims = tensor.shape.dim
-        if not tensor.HasField("shape") or not all(dim.HasField("dim_value") for dim in dims):
-            raise Refused(f"{reason}, and the shape of its result depends on its operands' values")
-        results.append((tuple(dim.dim_value for dim in dims), dtype_name(tensor.elem_type)))
-    return results
-
-
-def _foreign_types(
-    node: Node, domain: str, reason: str
-) -> list[tuple[tuple[int, ...], str] | None]:
-    """As :func:`_result_types`, but onnxruntime is asked."""
-    import onnxruntime
-
-    model, copy = _alone(node, domain)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    try:
-        session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        session = _open(model)
     except Exception as problem:  # onnxruntime's errors share no base class.
         line = next(iter(str(problem).strip().splitlines()), "")
         raise Refused(f"{reason}, and onnxruntime does not run it: {line}") from None
-    found = {each.name: each for each in session.get_outputs()}
-    results: list[tuple[tuple[int, ...], str] | None] = []
-    for name in copy.output:
-        if not name:
-            results.append(None)
+    asked = {each.name: each for each in session.get_outputs()}
+    types: dict[str, tuple[tuple[int, ...], str] | None] = {}
+    for name in names:
+        if not asked[name].type.startswith("tensor("):
+            raise Refused(f"{reason}, and its result is a {asked[name].type.split('(')[0]}")
+        element = asked[name].type.removeprefix("tensor(").removesuffix(")")
+        dtype = _ELEMENTS.get(element, element)
+        if dtype not in DTYPES:
+            raise Refused(f"{reason}, and its result holds elements of type {element}")
+        shape = asked[name].shape
+        # A shape that it does not infer is told as that of a scalar.
+        known = bool(shape) and all(isinstance(length, int) for length in shape)
+        declared = _static(node.declared(list(node.proto.output).index(name)))
+        types[name] = (tuple(shape), dtype) if known else declared
+    if None in types.values():
+        if not trial:
+            raise Refused(depends)
+        types = _tried_types(node, session, names)
+    if None in types.values():
+        raise Refused(depends)
+    return types
+
+
+def _tried_types(
+    node: Node, session: Any, names: Sequence[str]
+) -> dict[str, tuple[tuple[int, ...], str] | None]:
+    """Types of the results on zeros, and on small values: None where these differ."""
+    rng = np.random.default_rng(0)
+    operands = {f"x{i}": x for i, x in enumerate(node.inputs) if x is not None}
+    wanted = {each.name for each in session.get_inputs()}
+    found: list[list[tuple[tuple[int, ...], str]]] = []
+    for draw in (np.zeros, lambda shape: rng.integers(0, 2, shape)):
+        feeds = {n: draw(x.shape).astype(x.dtype) for n, x in operands.items() if n in wanted}
+        try:
+            results = [np.asarray(each) for each in session.run(list(names), feeds)]
+        except Exception:  # Not all values are operands of the operator: others may be.
             continue
-        shape = found[name].shape
-        if shape is None or not all(isinstance(length, int) for length in shape):
-            raise Refused(f"{reason}, and the shape of its result is not known beforehand")
-        element = found[name].type.removeprefix("tensor(").removesuffix(")")
-        results.append(
-            (tuple(shape), {"float": "float32", "double": "float64"}.get(element, element))
-        )
-    return results
+        found.append([(each.shape, each.dtype.name) for each in results])
+    if not found or any(each != found[0] for each in found):
+        return dict.fromkeys(names)
+    return dict(zip(names, found[0], strict=True))
+
+
+def _open(model: onnx.ModelProto) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+def _model(graph: onnx.GraphProto, domain: str, version: int) -> onnx.ModelProto:
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(domain, version)])
+    model.ir_version = min(model.ir_version, 10)
+    return model
 
 
 def _alone(node: Node, domain: str) -> tuple[onnx.ModelProto, onnx.NodeProto]:
@@ -218,7 +278,4 @@ def _alone(node: Node, domain: str) -> tuple[onnx.ModelProto, onnx.NodeProto]:
             known.append(onnx.numpy_helper.from_array(value, name))
     outputs = [onnx.ValueInfoProto(name=name) for name in copy.output if name]
     graph = onnx.helper.make_graph([copy], "node", inputs, outputs, known)
-    opsets = [onnx.helper.make_opsetid(domain, node.opset)]
-    model = onnx.helper.make_model(graph, opset_imports=opsets)
-    model.ir_version = min(model.ir_version, 10)
-    return model, copy
+    return _model(graph, domain, node.opset), copy

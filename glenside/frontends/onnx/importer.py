@@ -6,8 +6,9 @@ Every value of the graph becomes a term with all axes outer. Initializers and fo
 
 from __future__ import annotations
 
+import itertools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,16 +26,27 @@ from glenside.frontends.onnx.node import (
     dtype_name,
     node_name,
 )
-from glenside.frontends.onnx.tensors import NARROW, WIDENING, dense, to_array
+from glenside.frontends.onnx.ordering import needed, subgraphs
+from glenside.frontends.onnx.tensors import (
+    NARROW,
+    STORING,
+    WIDENING,
+    dense,
+    narrow_name,
+    to_array,
+)
 from glenside.frontends.refusal import Refused
 from glenside.language import (
     TRANSFORMERS,
     AccessType,
     Model,
+    Requirement,
     Term,
     builders,
+    can_require,
     topological_order,
 )
+from glenside.language.requirements import sources_of
 from glenside.language.shape import DTYPES
 
 Array = np.ndarray[Any, Any]
@@ -83,7 +95,8 @@ def import_model(
     """Reads an ONNX model.
 
     :param model: path, serialised bytes or ``onnx.ModelProto``.
-    :param shapes: axis lengths of inputs by name, for what the model leaves open.
+    :param shapes: axis lengths of inputs by name, for what the model leaves open. An input for
+        which the model has a default is that constant, unless it is named here or in ``params``.
     :param params: arrays of inputs that are known in advance: they become constants, and what
         depends on them alone (shapes, say) is worked out while importing.
     :param fold_limit: bytes up to which constants are computed now; larger ones stay terms.
@@ -96,14 +109,15 @@ def import_model(
     opsets = loading.opsets(proto)
     loading.check_text(proto)
     local = functions.local_functions(proto)
-    unknown = _unknown_nodes(proto, local, opsets)
+    unknown: list[Unsupported] = []
     try:
+        unknown = _unknown_nodes(proto, local, opsets)
         fixed = loading.known_inputs(proto.graph, name, params or {}, shapes or {})
         shapes = {**(shapes or {}), **{key: value.shape for key, value in fixed.items()}}
         inputs = loading.input_types(proto.graph, shapes)
         importer = Importer(proto, opsets, inputs, fixed, fold_limit)
-        importer.walk(proto.graph.node, progress)
-        return importer.finish(name, unknown)
+        importer.walk(proto.graph.node, [each.name for each in proto.graph.output], progress)
+        return importer.finish(name)
     except UnsupportedOperator:
         raise
     except ModelError as problem:
@@ -116,21 +130,33 @@ def import_model(
 def _unknown_nodes(
     model: onnx.ModelProto, local: functions.Functions, opsets: Mapping[str, int]
 ) -> list[Unsupported]:
-    """Every node whose operator nobody knows, those of subgraphs and functions included."""
+    """Every needed node whose operator nobody knows, those of functions that are called included.
+
+    Which branch of an ``If`` is taken is not known yet: its nodes do not count.
+    """
     unknown: list[Unsupported] = []
-    pending = [model.graph.node, *(each.node for each in model.functions)]
+    called: set[functions.Identity] = set()
+    pending = [needed(model.graph.node, [each.name for each in model.graph.output]).nodes]
     while pending:
         for proto in pending.pop(0):
-            for attribute in proto.attribute:
-                pending.extend(each.node for each in (attribute.g, *attribute.graphs) if each.node)
+            identity = functions.identity(proto)
+            if identity in local and identity not in called:
+                called.add(identity)
+                body = local[identity]
+                pending.append(needed(body.node, body.output).nodes)
+            for graph in subgraphs(proto) if proto.op_type != "If" else ():
+                pending.append(needed(graph.node, [each.name for each in graph.output]).nodes)
             if not _known(proto, local):
                 unknown.append(_unsupported(proto, opsets, UNKNOWN))
     return unknown
 
 
 def _known(proto: onnx.NodeProto, local: functions.Functions) -> bool:
+    if functions.identity(proto) in local:
+        return True
     key = functions.standard(proto.domain), proto.op_type
-    return bool(proto.op_type) and (key in LOWERINGS or key in local or host.knows(*key))
+    known = key in LOWERINGS or host.knows(*key)
+    return known and bool(proto.op_type) and not proto.overload
 
 
 def _unsupported(proto: onnx.NodeProto, opsets: Mapping[str, int], reason: str) -> Unsupported:
@@ -174,6 +200,7 @@ class Importer:
         self._dequantised: set[Term] = set()
         self._counts: dict[str, int] = {}
         self._refused: list[Unsupported] = []
+        self._requirements: list[Requirement] = []
         self._needed: set[str] = set()
         # One table of values per scope: the graph, and inside it the subgraphs being inlined.
         self._scopes: list[dict[str, Value]] = [{}]
@@ -184,18 +211,23 @@ class Importer:
                 raise ModelError(f"input {name!r}: {problem}") from None
         for name, array in fixed.items():
             self._define(name, self.parameter(name, array))
-        self._initializers(proto.graph)
+        self._initializers(proto.graph, inputs)
 
-    def _initializers(self, graph: onnx.GraphProto) -> None:
+    def _initializers(self, graph: onnx.GraphProto, given: Collection[str] = ()) -> None:
+        """Enters what a graph holds the value of, but for the inputs that are ``given``."""
         try:
             for tensor in graph.initializer:
                 name = tensor.name
+                if name in given:
+                    continue
                 term = self.parameter(name, to_array(tensor, name))
                 if tensor.data_type in NARROW:
-                    self._narrow[term] = onnx.TensorProto.DataType.Name(tensor.data_type).lower()
+                    self._narrow[term] = narrow_name(tensor.data_type)
                 self._define(name, term)
             for sparse in graph.sparse_initializer:
                 name = sparse.values.name
+                if name in given:
+                    continue
                 self._define(name, self.parameter(name, dense(sparse, name)))
         except Refused as problem:
             raise ModelError(f"initializer {name!r}: {problem}") from None
@@ -214,7 +246,7 @@ class Importer:
         for scope in reversed(self._scopes):
             if name in scope:
                 return scope[name]
-        raise ModelError(f"value {name!r} is used before any node makes it")
+        raise ModelError(f"value {name!r} is used, but no node makes it and nothing else gives it")
 
     def _define(self, name: str, term: Value) -> None:
         if name in self._scopes[-1]:
@@ -227,6 +259,10 @@ class Importer:
                 self._inner_names.setdefault(term, "/".join((*self._calls, name)))
             else:
                 self._names.setdefault(term, name)
+
+    def declared(self, name: str) -> onnx.TypeProto | None:
+        """What the graph says of a value's type; nothing of values inside of functions."""
+        return None if self._calls else self._declared.get(name)
 
     def _check_declared(self, name: str, term: Term) -> None:
         """Holds the type of a value against what the graph says of it, where it does."""
@@ -279,15 +315,19 @@ class Importer:
     def walk(
         self,
         nodes: Sequence[onnx.NodeProto],
+        outputs: Sequence[str],
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Lowers nodes in order; those that have no meaning are remembered, not raised."""
-        for done, proto in enumerate(nodes, 1):
-            self._lower(proto)
+        """Lowers the nodes that outputs need, in order; those that have no meaning are remembered,
+        not raised."""
+        read = needed(nodes, outputs)
+        for done, proto in enumerate(read.nodes, 1):
+            self._lower(proto, read.names)
             if progress:
-                progress(done, len(nodes))
+                progress(done, len(read.nodes))
 
-    def _lower(self, proto: onnx.NodeProto) -> None:
+    def _lower(self, proto: onnx.NodeProto, used: Collection[str]) -> None:
+        """Lowers one node; results that are not among the names ``used`` may be without meaning."""
         results: Sequence[Any]
         if self._calls or len(self._scopes) > 1:
             self._inlined += 1
@@ -298,10 +338,12 @@ class Importer:
                 )
         if any(self._look_up(name) is MISSING for name in proto.input):
             # Made by a refused node, which is reported already.
+            if not _known(proto, self._local):
+                self._refused.append(_unsupported(proto, self.opsets, UNKNOWN))
             results = [MISSING] * len(proto.output)
         else:
             try:
-                results = self._meaning(proto)
+                results = self._meaning(proto, used)
             except Refused as problem:
                 self._refused.append(_unsupported(proto, self.opsets, str(problem)))
                 self._needed |= getattr(problem, "inputs", frozenset())
@@ -310,7 +352,7 @@ class Importer:
             self._dequantised.update(each for each in results if isinstance(each, Term))
         try:
             settled = [
-                self._settle(name, result) if name else None
+                self._settle(name, result, proto) if name else None
                 for name, result in zip(proto.output, results, strict=False)
             ]
         except GlensideError as problem:
@@ -332,23 +374,24 @@ class Importer:
             and proto.op_type != "If"
         )
 
-    def _meaning(self, proto: onnx.NodeProto) -> Sequence[Any]:
+    def _meaning(self, proto: onnx.NodeProto, used: Collection[str]) -> Sequence[Any]:
         if not _known(proto, self._local):
             raise Refused(UNKNOWN)
         domain = functions.standard(proto.domain)
         if domain not in self.opsets:
             raise ModelError(f"node {node_name(proto)!r}: the model imports no opset of {domain!r}")
         lowering = LOWERINGS.get((domain, proto.op_type))
-        node = Node(proto, self.opsets[domain], self)
+        node = Node(proto, self.opsets[domain], self, used)
+        identity = functions.identity(proto)
         stored = {self._narrow[x] for x in node.inputs if x in self._narrow}
-        if stored and proto.op_type not in WIDENING:
+        if stored and proto.op_type not in (*WIDENING, *STORING):
             kinds = ", ".join(sorted(stored))
-            raise Refused(f"weights stored as {kinds} must be cast or dequantised before use")
-        if (domain, proto.op_type) not in self._local:
+            raise Refused(f"values stored as {kinds} must be cast or dequantised before use")
+        if identity not in self._local:
             loading.check_node(proto, str(node), self.opsets)
         try:
-            if (domain, proto.op_type) in self._local:
-                results = self._expand(self._local[domain, proto.op_type], node)
+            if identity in self._local:
+                results = self._expand(self._local[identity], node)
                 self._check_outputs(node, results)
                 return results
             native = self._native(node, lowering)
@@ -414,7 +457,8 @@ class Importer:
             own = {functions.standard(each.domain): each.version for each in body.opset_import}
             # ONNX's own bodies may leave out the standard operators they are made of.
             self.opsets = {"": onnx.defs.onnx_opset_version(), **outside[0], **own}
-            self.walk(functions.bound_nodes(body, node.proto))
+            wanted = [each for i, each in enumerate(body.output) if node.wants(i)]
+            self.walk(functions.bound_nodes(body, node.proto), wanted)
             # An optional output may be one that the body does not make.
             made = self._scopes[-1]
             return [made.get(name) for name in body.output]
@@ -424,10 +468,11 @@ class Importer:
 
     def _check_outputs(self, node: Node, results: Sequence[Any]) -> None:
         for position, name in enumerate(node.proto.output):
-            if name and (position >= len(results) or results[position] is None):
+            missing = position >= len(results) or results[position] is None
+            if missing and node.wants(position):
                 raise Refused(f"output {position} ({name!r}) is not supported")
 
-    def _settle(self, name: str, result: Any) -> Value:
+    def _settle(self, name: str, result: Any, proto: onnx.NodeProto) -> Value:
         """A result as a term: known values become parameters, small ones are folded."""
         if result is None or isinstance(result, Missing):
             return result
@@ -435,7 +480,7 @@ class Importer:
             return tuple(self.fold(f"{name}_{i}", each) for i, each in enumerate(result))
         if self._calls:
             name = "/".join((*self._calls, name))
-        if isinstance(result, Term) and result in self._narrow:
+        if isinstance(result, Term) and result in self._narrow and proto.op_type in WIDENING:
             # Widened to what it is held in already: from now on numbers like others.
             return self.parameter(name, self._arrays[result["name"]])
         if not isinstance(result, Term):
@@ -450,7 +495,20 @@ class Importer:
         if not term.children or self._varies(term) or self._is_dequantised(term):
             return term
         folded = self._folding.fold(name, term, self._arrays)
-        return term if folded is None else self.parameter(name, folded)
+        if folded is None:
+            return term
+        made = self.parameter(name, folded)
+        if term in self._narrow:
+            self._narrow[made] = self._narrow[term]
+        return made
+
+    def narrow(self, term: Term) -> str | None:
+        """The narrow type that a value is of, though it is held in a wider one."""
+        return self._narrow.get(term)
+
+    def store(self, term: Term, kind: str) -> None:
+        """Remembers that a value is of a narrow type."""
+        self._narrow[term] = kind
 
     def _is_dequantised(self, term: Term) -> bool:
         """Whether a term is what a DequantizeLinear gives, moved about: units take the integers
@@ -478,24 +536,50 @@ class Importer:
                 self._varying[current] = varies or current.op == "host_op"
         return self._varying[term]
 
+    def require(self, term: Term, low: int, high: int, what: str) -> bool:
+        """Has every call of the program hold a value against bounds, see :class:`Requirement`.
+
+        The error says which inputs the value is made of, then ``what``.
+
+        False where that cannot be done, since it depends on more than the inputs or takes long to
+        work out.
+        """
+        if not can_require(term, self._inputs):
+            return False
+        told = f"{sources_of(term)}: {what}"
+        self._requirements.append(Requirement(term, low, high, told))
+        return True
+
+    def attempt(self, graph: onnx.GraphProto) -> list[Value] | ModelError:
+        """As :meth:`inline`; where the subgraph does not fit the values at hand, why."""
+        refused, needs, asked = len(self._refused), set(self._needed), len(self._requirements)
+        try:
+            return self.inline(graph, {})
+        except (NeedsValues, UnsupportedOperator):
+            raise
+        except ModelError as problem:
+            del self._refused[refused:], self._requirements[asked:]
+            self._needed = needs
+            return problem
+
     def inline(self, graph: onnx.GraphProto, operands: Mapping[str, Term]) -> list[Value]:
         """The outputs of a subgraph; its free names are those of the scopes around it."""
         self._scopes.append(dict(operands))
         try:
             self._initializers(graph)
-            self.walk(graph.node)
+            self.walk(graph.node, [each.name for each in graph.output])
             return [self._look_up(output.name) for output in graph.output]
         finally:
             self._scopes.pop()
 
     # --- the end --------------------------------------------------------------------------------
 
-    def finish(self, name: str, unknown: Sequence[Unsupported]) -> Model:
+    def finish(self, name: str) -> Model:
         """The model, once every node is lowered; raises :class:`UnsupportedOperator`."""
-        # Those in branches that were not taken or functions not called have not been met.
-        refused = list(dict.fromkeys([*self._refused, *unknown]))
-        if refused:
-            if self._needed and not unknown:
+        # A refused node matters where an output hangs on it.
+        if any(self._look_up(each.name) is MISSING for each in self._graph.output):
+            refused = list(dict.fromkeys(self._refused))
+            if self._needed and all(each.reason != UNKNOWN for each in refused):
                 raise NeedsValues(refused, frozenset(self._needed))
             raise UnsupportedOperator(refused)
         if self._folding.kept:
@@ -504,12 +588,15 @@ class Importer:
         outputs: dict[str, Term] = {}
         for output in self._graph.output:
             term = self.value(output.name)
+            if isinstance(term, Term) and term in self._narrow:
+                kind = self._narrow[term]
+                raise ModelError(
+                    f"output {output.name!r} is of element type {kind}, which is not supported"
+                )
             if not isinstance(term, Term):
                 kind = "a sequence: only tensors are supported" if term else "without a value"
                 raise ModelError(f"output {output.name!r} is {kind}")
-            if output.name in outputs:
-                raise ModelError(f"output {output.name!r} is listed more than once")
-            outputs[output.name] = term
+            outputs[_unlisted(output.name, outputs)] = term
         used = {term["name"] for term in topological_order(outputs.values()) if term.op == "tensor"}
         return Model(
             name=name,
@@ -518,7 +605,15 @@ class Importer:
             outputs=outputs,
             names={**self._inner_names, **self._names},
             operators=self._counts,
+            requirements=tuple(dict.fromkeys(self._requirements)),
         )
+
+
+def _unlisted(name: str, outputs: Collection[str]) -> str:
+    """The name of an output, with a number behind it where the model lists it once more."""
+    if name not in outputs:
+        return name
+    return next(each for i in itertools.count(1) if (each := f"{name}_{i}") not in outputs)
 
 
 def _is_of_shape(declared: onnx.TypeProto, term: Term) -> bool:

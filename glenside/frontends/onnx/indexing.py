@@ -30,7 +30,7 @@ def _gather(node: Node) -> Term:
     axis = node.axis(node.attributes.integer("axis", 0), x.type.rank)
     check_indices(node, indices)
     known = node.known(1)
-    check_range(node, known, x.shape[axis], axis)
+    check_range(node, indices, x.shape[axis], axis)
     if known is not None and known.ndim == 0:
         at = int(known) % x.shape[axis]
         return builders.squeeze(builders.slice_(x, axis, at, at + 1), axis)
@@ -43,18 +43,26 @@ def check_indices(node: Node, indices: Term) -> None:
         raise node.error(f"indices must be integers, got {indices.dtype}")
 
 
-def check_range(node: Node, known: Array | None, length: int, axis: int) -> None:
-    """Indices that are known, if they are, must be among the positions of an axis."""
-    if known is None or not known.size:
-        return
-    if not (-length <= known.min() and known.max() < length):
+def check_range(node: Node, indices: Term, length: int, axis: int) -> None:
+    """Indices must be among the positions of an axis, negative ones counted from its end.
+
+    Those that are known are held against it now, those made of inputs at every call; others, that
+    the program computes, are not.
+    """
+    known = node.value_if_known(indices)
+    if known is None:
+        what = f"takes indices from {-length} to {length - 1}" if length else "takes no index"
+        node.require(indices, -length, length, f"{what} along axis {axis} of {length} positions")
+    elif known.size and not (-length <= known.min() and known.max() < length):
         raise node.error(f"an index is outside the {length} positions of axis {axis}")
 
 
-def _check_tuples(node: Node, known: Array | None, shape: Sequence[int], first: int = 0) -> None:
+def _check_tuples(node: Node, indices: Term, shape: Sequence[int], first: int = 0) -> None:
     """As :func:`check_range`, for tuples of indices along the last axis."""
+    last = indices.type.rank - 1
     for i, length in enumerate(shape):
-        check_range(node, None if known is None else known[..., i], length, first + i)
+        one = builders.slice_(indices, last, i, i + 1)
+        check_range(node, node.fold(one, "indices"), length, first + i)
 
 
 OUTSIDE = -(2**40)
@@ -113,7 +121,7 @@ def _gather_elements(node: Node) -> Term:
     if indices.type.rank != x.type.rank:
         raise node.error(f"data {x.shape} and indices {indices.shape} must have the same rank")
     _check_reach(node, x, indices, axis)
-    check_range(node, node.known(1), x.shape[axis], axis)
+    check_range(node, indices, x.shape[axis], axis)
     return gather_elements(node, x, indices, axis)
 
 
@@ -129,7 +137,7 @@ def _gather_nd(node: Node) -> Term:
         raise node.error(f"data {x.shape} and indices {indices.shape} differ in batch axes")
     rows, rest = x.shape[: batch + depth], x.shape[batch + depth :]
     flat = reshape(x, (math.prod(rows), *rest))
-    _check_tuples(node, node.known(1), rows[batch:], batch)
+    _check_tuples(node, indices, rows[batch:], batch)
     places = flat_indices(indices, rows[batch:])
     if batch:
         start = np.arange(math.prod(rows[:batch])).reshape(rows[:batch]) * math.prod(rows[batch:])
@@ -184,13 +192,16 @@ def _compress(node: Node) -> Term:
 
 @operator("NonZero")
 def _non_zero(node: Node) -> Array:
-    # How many there are decides the shape of the result.
-    return np.array(np.nonzero(node.array(0, "the data")), np.int64)
+    data = node.array(0, "the data, which decides the shape of the result,")
+    if not data.ndim:
+        # A single number has a place, but no axes to count it along.
+        return np.zeros((0, np.count_nonzero(data)), np.int64)
+    return np.array(np.nonzero(data), np.int64)
 
 
 @operator("Unique")
 def _unique(node: Node) -> list[Term | Array | None]:
-    data = node.array(0, "the data")
+    data = node.array(0, "the data, which decides the shape of the result,")
     axis = None
     if "axis" in node.attributes:
         axis = node.axis(node.attributes.integer("axis"), data.ndim)
@@ -288,7 +299,7 @@ def _scatter_elements(node: Node) -> Term:
     if indices.shape != updates.shape or indices.type.rank != x.type.rank:
         raise node.error(f"indices {indices.shape} and updates {updates.shape} do not fit")
     _check_reach(node, x, indices, axis)
-    check_range(node, node.known(1), x.shape[axis], axis)
+    check_range(node, indices, x.shape[axis], axis)
     along = mul(from_front(indices, x.shape[axis]), steps(x.shape)[axis])
     places = add(along, places_but(node, x.shape, indices.shape, axis))
     flat = (indices.type.size,)
@@ -312,7 +323,7 @@ def _scatter_nd(node: Node) -> Term:
         raise node.error(f"indices {indices.shape} and updates {updates.shape} do not fit")
     rows, rest = x.shape[:depth], x.shape[depth:]
     count = math.prod(indices.shape[:-1])
-    _check_tuples(node, node.known(1), rows)
+    _check_tuples(node, indices, rows)
     places = reshape(flat_indices(indices, rows), (count,))
     result = scatter(
         node,
@@ -333,10 +344,12 @@ def _tensor_scatter(node: Node) -> Term:
         raise node.error(f"axis {axis} and update of shape {update.shape} do not fit")
     length, written = past.shape[axis], update.shape[axis]
     known = node.known(2)
-    if known is not None and not circular and known.size:
-        check_range(node, known + written - 1 if written else None, length, axis)
-        if known.min() < 0:
-            raise node.error(f"the update starts at {known.min()}")
+    latest = length - written
+    if known is not None and known.size and not circular:
+        if known.min() < 0 or known.max() > latest:
+            raise node.error(f"the update starts at {known.tolist()}, not at 0 to {latest}")
+    elif starts is not None and known is None and not circular:
+        node.require(starts, 0, latest + 1, f"takes starts from 0 to {latest} along axis {axis}")
     # Where in the update every position along the axis comes from, per batch entry.
     position = node.parameter(np.arange(length).reshape(1, -1), "positions")
     if starts is None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,10 @@ from glenside.language import AccessType
 
 OLDEST_OPSET = 6
 """Older models are read where all they use means the same in this one."""
+
+DEPRECATED_YET_MEANT = ("GroupNormalization",)
+"""Operators that ONNX deprecated when it changed them, though their first form is in use; its
+checker and its inference refuse that form."""
 
 Source = str | Path | bytes | onnx.ModelProto
 Array = np.ndarray[Any, Any]
@@ -105,7 +111,7 @@ def check_node(node: onnx.NodeProto, shown: str, versions: Mapping[str, int]) ->
     Models are not checked as a whole: onnx then also wants types for all outputs, which nothing
     here needs or trusts.
     """
-    if not onnx.defs.has(node.op_type, node.domain):
+    if not onnx.defs.has(node.op_type, node.domain) or node.op_type in DEPRECATED_YET_MEANT:
         return
     if any(each.HasField("g") or each.graphs for each in node.attribute):
         node = _without_subgraphs(node)
@@ -177,17 +183,26 @@ def _unchanged(model: onnx.ModelProto, version: int) -> bool:
 
 def input_names(graph: onnx.GraphProto) -> list[str]:
     """The graph's inputs that are not initializers, in order."""
-    initialized = {each.name for each in graph.initializer}
-    initialized |= {each.values.name for each in graph.sparse_initializer}
+    initialized = initializer_names(graph)
     return [each.name for each in graph.input if each.name not in initialized]
+
+
+def initializer_names(graph: onnx.GraphProto) -> set[str]:
+    """What the graph holds the value of; inputs among these have it as a default."""
+    initialized = {each.name for each in graph.initializer}
+    return initialized | {each.values.name for each in graph.sparse_initializer}
 
 
 def known_inputs(
     graph: onnx.GraphProto, model: str, params: Mapping[str, Array], shapes: Shapes
 ) -> dict[str, Array]:
-    """``params`` as arrays; raises :class:`InputError` where they are not those of inputs."""
+    """``params`` as arrays; raises :class:`InputError` where they are not those of inputs.
+
+    An input that has a default takes another value so.
+    """
     names = input_names(graph)
-    unknown = [name for name in params if name not in names]
+    listed = {each.name for each in graph.input}
+    unknown = [name for name in params if name not in listed]
     if unknown:
         raise InputError(
             f"params: {', '.join(map(repr, unknown))}: the inputs of {model} are "
@@ -201,7 +216,9 @@ def known_inputs(
         dims = list(shapes[info.name]) if info.name in shapes else _dims(info)
         fits = dims is None or (
             len(dims) == array.ndim
-            and all(isinstance(d, str) or d == n for d, n in zip(dims, array.shape, strict=True))
+            and all(
+                not isinstance(d, int) or d == n for d, n in zip(dims, array.shape, strict=True)
+            )
         )
         if array.dtype.name != dtype or not fits:
             wanted = dtype if dims is None else f"{dtype} of shape {_spell(dims)}"
@@ -212,12 +229,12 @@ def known_inputs(
 
 
 def input_types(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, AccessType]:
-    """Types of the graph's inputs that are not initializers, in order.
+    """Types of the graph's inputs, in order; those with defaults only where ``shapes`` has them.
 
     :param shapes: axis lengths by input name; they settle what the file leaves open.
     :raises ModelError: a shape stays open, or ``shapes`` contradicts the model.
     """
-    names = set(input_names(graph))
+    names = {*input_names(graph), *shapes}
     for name, times in Counter(each.name for each in graph.input).items():
         if times > 1:
             raise ModelError(f"input {name!r} is listed more than once")
@@ -228,11 +245,11 @@ def input_types(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, AccessType]
             f"shapes names {', '.join(map(repr, unknown))}, the inputs are "
             f"{', '.join(map(repr, inputs)) or 'none'}"
         )
-    symbols: dict[str, int] = {}
+    symbols: dict[str, tuple[int, str]] = {}
     for name, shape in shapes.items():
         _bind(inputs[name], shape, symbols)
     found: dict[str, AccessType] = {}
-    still_open: dict[str, list[int | str]] = {}
+    still_open: dict[str, list[Dim]] = {}
     for name, info in inputs.items():
         dtype = _element(info)
         if name in shapes:
@@ -242,9 +259,10 @@ def input_types(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, AccessType]
         if dims is None:
             still_open[name] = ["..."]
             continue
-        settled = [symbols.get(each, each) if isinstance(each, str) else each for each in dims]
-        if all(isinstance(each, int) for each in settled):
-            found[name] = AccessType(tuple(int(each) for each in settled), (), dtype)
+        settled = [symbols[each][0] if each in symbols else each for each in dims]
+        lengths = tuple(each for each in settled if isinstance(each, int))
+        if len(lengths) == len(settled):
+            found[name] = AccessType(lengths, (), dtype)
         else:
             still_open[name] = settled
     if still_open:
@@ -256,7 +274,7 @@ def input_types(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, AccessType]
     return {name: found[name] for name in inputs}
 
 
-def _spell(dims: Sequence[int | str]) -> str:
+def _spell(dims: Sequence[object]) -> str:
     return f"({', '.join(map(str, dims))}{',' if len(dims) == 1 else ''})"
 
 
@@ -270,21 +288,45 @@ def _element(info: onnx.ValueInfoProto) -> str:
         raise ModelError(f"input {info.name!r}: {problem}") from None
 
 
-def _dims(info: onnx.ValueInfoProto) -> list[int | str] | None:
+@dataclass(frozen=True)
+class Unnamed:
+    """A length that the model leaves open without a name: no other one has to be the same."""
+
+    position: int
+
+    def __str__(self) -> str:
+        return f"d{self.position}"
+
+
+Dim = int | str | Unnamed
+
+_UNNAMED = re.compile(r"\?*|-1|None|unk_.*")
+"""What exporters write in place of a name."""
+
+
+def _dims(info: onnx.ValueInfoProto) -> list[Dim] | None:
     """Axis lengths, a name where the model leaves one open; None for an unknown rank."""
     if not info.type.tensor_type.HasField("shape"):
         return None
-    result: list[int | str] = []
+    result: list[Dim] = []
     for position, dim in enumerate(info.type.tensor_type.shape.dim):
         # Exporters write 0 and -1 for "unknown" too, but 0 is a length that a tensor can have.
         if dim.HasField("dim_value") and dim.dim_value >= 0:
             result.append(int(dim.dim_value))
+        elif _UNNAMED.fullmatch(dim.dim_param):
+            result.append(Unnamed(position))
         else:
-            result.append(dim.dim_param or f"d{position}")
+            result.append(dim.dim_param)
     return result
 
 
-def _bind(info: onnx.ValueInfoProto, shape: Sequence[int], symbols: dict[str, int]) -> None:
+def _bind(
+    info: onnx.ValueInfoProto, shape: Sequence[int], symbols: dict[str, tuple[int, str]]
+) -> None:
+    """Holds a shape against what the model says of it, and enters the lengths that it names.
+
+    :param symbols: by name, the length and which input's shape has it.
+    """
     if not all(isinstance(n, int | np.integer) and n >= 0 for n in shape):
         raise ModelError(f"shapes for {info.name!r}: lengths must be whole numbers, got {shape}")
     if info.type.WhichOneof("value") != "tensor_type":
@@ -292,13 +334,14 @@ def _bind(info: onnx.ValueInfoProto, shape: Sequence[int], symbols: dict[str, in
     dims = _dims(info)
     if dims is None:
         return
-    fits = len(dims) == len(shape)
-    for dim, length in zip(dims, shape, strict=False):
-        if isinstance(dim, int):
-            fits = fits and dim == length
-        else:
-            fits = fits and symbols.setdefault(dim, int(length)) == length
-    if not fits:
-        raise ModelError(
-            f"shapes gives {tuple(shape)} for {info.name!r}, the model says {_spell(dims)}"
-        )
+    said = f"shapes gives {tuple(shape)} for {info.name!r}, the model says {_spell(dims)}"
+    if len(dims) != len(shape):
+        raise ModelError(said)
+    for dim, length in zip(dims, shape, strict=True):
+        if isinstance(dim, int) and dim != length:
+            raise ModelError(said)
+        if isinstance(dim, str):
+            known, source = symbols.setdefault(dim, (int(length), info.name))
+            if known != length:
+                where = "another axis" if source == info.name else f"input {source!r}"
+                raise ModelError(f"{said}, and {dim} is {known} by {where}")

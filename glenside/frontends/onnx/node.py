@@ -8,7 +8,7 @@ through ``node.attributes``; what is left unread is reported, never dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
@@ -182,8 +182,18 @@ class Attributes:
 class Node:
     """One node of the model, its operands already terms."""
 
-    def __init__(self, proto: onnx.NodeProto, opset: int, importer: Importer) -> None:
+    def __init__(
+        self,
+        proto: onnx.NodeProto,
+        opset: int,
+        importer: Importer,
+        used: Collection[str] | None = None,
+    ) -> None:
+        """
+        :param used: names that other nodes or outputs read; None where all may be.
+        """
         self.proto = proto
+        self._used = used
         self.opset = opset
         self.name = node_name(proto)
         self.attributes = Attributes(proto, str(self))
@@ -235,6 +245,24 @@ class Node:
         term = self.get(position)
         return None if term is None else self._importer.known(term)
 
+    def declared(self, position: int) -> onnx.TypeProto | None:
+        """What the graph around says of the type of an output, None where it says nothing."""
+        return self._importer.declared(self.proto.output[position])
+
+    def value_if_known(self, term: Term) -> Array | None:
+        """As :meth:`known`, of any term."""
+        return self._importer.known(term)
+
+    def narrow(self, position: int) -> str | None:
+        """The type of 8, 4 or 2 bits that an operand is of, held in a wider one; mostly None."""
+        term = self.get(position)
+        return None if term is None else self._importer.narrow(term)
+
+    def stored(self, term: Term, kind: str) -> Term:
+        """``term`` as a result of a narrow type, which only some operators take."""
+        self._importer.store(term, kind)
+        return term
+
     def array(self, position: int, what: str) -> Array:
         """The value of an operand that must be known while importing.
 
@@ -283,8 +311,9 @@ class Node:
         return self._importer.fold(f"{self.proto.output[0]}_{suffix}", term)
 
     def wants(self, output: int) -> bool:
-        """Whether the model names this output."""
-        return output < len(self.proto.output) and bool(self.proto.output[output])
+        """Whether the model names this output, and anything reads it."""
+        name = self.proto.output[output] if output < len(self.proto.output) else ""
+        return bool(name) and (self._used is None or name in self._used)
 
     def axis(self, axis: int, rank: int, what: str = "axis") -> int:
         """``axis`` counted from the front; raises :class:`ModelError` when out of range."""
@@ -307,6 +336,17 @@ class Node:
     def run(self, graph: onnx.GraphProto, operands: Mapping[str, Term] | None = None) -> list[Any]:
         """The outputs of a subgraph, which sees the scope around it and ``operands`` by name."""
         return self._importer.inline(graph, operands or {})
+
+    def attempt(self, graph: onnx.GraphProto) -> list[Any] | ModelError:
+        """As :meth:`run`, or why the subgraph does not fit the shapes at hand."""
+        return self._importer.attempt(graph)
+
+    def require(self, term: Term, low: int, high: int, what: str) -> bool:
+        """Has every call of the program check that ``low <= term < high`` where that is cheap.
+
+        :param what: what this node asks of the value, as a clause without a subject.
+        """
+        return self._importer.require(term, low, high, f"{self} {what}")
 
     def error(self, message: str) -> ModelError:
         """An error about this node, to be raised."""

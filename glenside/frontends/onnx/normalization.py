@@ -27,6 +27,7 @@ from glenside.frontends.lowering.phrases import (
 from glenside.frontends.onnx.node import Node, dtype_name, operator
 from glenside.language import Term, builders
 from glenside.language.builders import access, compute
+from glenside.language.shape import HALVES
 
 
 @operator("BatchNormalization")
@@ -65,19 +66,22 @@ def _batch_normalization(node: Node) -> list[Term | None]:
 
 def _batch_statistics(node: Node, epsilon: float) -> list[Term | None]:
     """Normalisation by the batch's own mean and variance; they also move the running ones."""
-    x, rank = node[0], node[0].type.rank
+    rank = node[0].type.rank
+    x = builders.cast(node[0], "float32") if node[0].dtype in HALVES else node[0]
+    scale, bias = (builders.cast(node[i], x.dtype) for i in (1, 2))
     momentum = node.attributes.real("momentum", 0.9)
     axes = [axis for axis in range(rank) if axis != 1]
     mean = reduce("mean", x, axes, True)
     centred = sub(x, mean)
     variance = reduce("mean", square(centred), axes, True)
     normal = div(centred, elementwise("sqrt", add(variance, epsilon)))
-    scaled = mul(normal, unsqueeze_to(node[1], 1, rank))
+    scaled = mul(normal, unsqueeze_to(scale, 1, rank))
     running: list[Term | None] = []
     for old, new in ((node[3], mean), (node[4], variance)):
         now = builders.cast(reshape(new, old.shape), old.dtype)
         running.append(add(mul(old, momentum), mul(now, 1 - momentum)))
-    return [add(scaled, unsqueeze_to(node[2], 1, rank)), *running]
+    result = add(scaled, unsqueeze_to(bias, 1, rank))
+    return [builders.cast(result, node[0].dtype), *running]
 
 
 @operator("LRN")
@@ -89,6 +93,8 @@ def _local_response_normalization(node: Node) -> Term:
     bias = node.attributes.real("bias", 1.0)
     if size < 1 or x.type.rank < 2:
         raise node.error(f"size {size} and data of shape {x.shape} do not fit")
+    if not x.type.size:
+        return x
     padded = builders.pad(square(x), 1, (size - 1) // 2, size // 2)
     moved, inverse = to_end(padded, [1])
     looks = builders.windows(access(moved, x.type.rank - 1), (size,), (1,))
@@ -126,13 +132,15 @@ def _layer_normalization(node: Node) -> list[Term | None]:
     x, scale, bias = node[0], node[1], node.get(2)
     axis = node.axis(node.attributes.integer("axis", -1), x.type.rank)
     epsilon = node.attributes.real("epsilon", 1e-5)
+    stash = dtype_name(node.attributes.integer("stash_type", 1))
     wide = builders.cast(x, _stash(node, x))
     axes = range(axis, x.type.rank)
     mean = reduce("mean", wide, axes, True)
     centred = sub(wide, mean)
     spread_ = reciprocal_deviation(centred, axes, epsilon)
     result = mul(builders.cast(mul(centred, spread_), x.dtype), scale)
-    return [result if bias is None else add(result, bias), mean, spread_]
+    statistics = [builders.cast(each, stash) for each in (mean, spread_)]
+    return [result if bias is None else add(result, bias), *statistics]
 
 
 def _stash(node: Node, x: Term) -> str:
@@ -154,7 +162,7 @@ def _rms_normalization(node: Node) -> Term:
     epsilon = node.attributes.real("epsilon", 1e-5)
     wide = builders.cast(x, _stash(node, x))
     by = reciprocal_deviation(wide, range(axis, x.type.rank), epsilon)
-    return mul(builders.cast(mul(wide, by), x.dtype), scale)
+    return mul(builders.cast(mul(wide, by), scale.dtype), scale)
 
 
 @operator("InstanceNormalization")

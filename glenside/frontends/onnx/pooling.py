@@ -13,6 +13,7 @@ from glenside.frontends.onnx.node import Node, operator
 from glenside.frontends.onnx.spatial import read_window, spatial_size
 from glenside.language import Term, builders
 from glenside.language.builders import compute
+from glenside.language.shape import FLOATS
 
 
 @operator("MaxPool")
@@ -28,6 +29,9 @@ def _max_pool(node: Node) -> list[Term | None]:
 
 def _positions(node: Node, x: Term, window: Window, column_major: bool) -> Term:
     """Where in ``x``, counted over all its elements, the maximum of each window stands."""
+    if x.dtype not in FLOATS:
+        # Wider, for the least number of the data is not to tie with the padding.
+        x = builders.cast(x, "int32")
     looks = patches(window.pad(x, "lowest"), window)
     split = looks.type.split
     size = x.shape[2:]

@@ -15,11 +15,14 @@ from glenside.frontends.lowering.phrases import (
     add,
     div,
     elementwise,
+    like,
     matmul,
     maximum,
     minimum,
     mul,
+    reduce,
     reshape,
+    select,
     sub,
     unsqueeze_to,
 )
@@ -27,6 +30,7 @@ from glenside.frontends.onnx.convolution import check_bias, check_filters
 from glenside.frontends.onnx.linear import check_product
 from glenside.frontends.onnx.node import Node, dtype_name, operator
 from glenside.frontends.onnx.spatial import read_window, spatial_size
+from glenside.frontends.onnx.tensors import NARROW, narrow_name, narrowed
 from glenside.language import Term, builders
 from glenside.language.shape import FLOATS, HALVES
 
@@ -61,11 +65,17 @@ def aligned(node: Node, which: Term, x: Term, axis: int, block: int) -> Term:
 
 def saturate(x: Term, zero_point: Term | None, dtype: str) -> Term:
     """Floats rounded to even, shifted and clipped to the range of an integer dtype."""
+    return builders.cast(_whole(x, zero_point, dtype), dtype)
+
+
+def _whole(x: Term, zero_point: Term | None, kind: str) -> Term:
+    """As :func:`saturate`, still as floats, and for integers of 4 and 2 bits too."""
     whole = elementwise("round", x)
     if zero_point is not None:
         whole = add(whole, builders.cast(zero_point, x.dtype))
-    limits = np.iinfo(dtype)
-    return builders.cast(minimum(maximum(whole, int(limits.min)), int(limits.max)), dtype)
+    bits = int(kind.lstrip("uint"))
+    low = 0 if kind.startswith("u") else -(2 ** (bits - 1))
+    return minimum(maximum(whole, low), low + 2**bits - 1)
 
 
 @operator("QuantizeLinear")
@@ -73,11 +83,16 @@ def _quantize_linear(node: Node) -> Term:
     x, scale, zero_point = node[0], node.scalar(1), node.get(2)
     axis = node.attributes.integer("axis", 1)
     block = node.attributes.integer("block_size", 0)
-    node.attributes.ignore("saturate")  # For float8 only.
+    saturating = node.attributes.flag("saturate", True)  # For float8 only.
     dtype = "uint8" if zero_point is None else zero_point.dtype
-    if node.attributes.integer("output_dtype", 0):
-        dtype = dtype_name(node.attributes.integer("output_dtype", 0))
-    _check_integer(node, dtype)
+    kind = node.narrow(2)
+    wanted = node.attributes.integer("output_dtype", 0)
+    if wanted in NARROW:
+        kind, dtype = narrow_name(wanted), NARROW[wanted]
+    elif wanted:
+        kind, dtype = None, dtype_name(wanted)
+    if kind is None:
+        _check_integer(node, dtype)
     precision = node.attributes.integer("precision", 0)
     exact = dtype_name(precision) if precision else "float32"
     if exact in HALVES or (not precision and scale.dtype == "float64"):
@@ -86,12 +101,32 @@ def _quantize_linear(node: Node) -> Term:
     scale = builders.cast(aligned(node, scale, x, axis, block), exact)
     if zero_point is not None:
         zero_point = aligned(node, node.scalar(2), x, axis, block)
-    return saturate(div(x, scale), zero_point, dtype)
+    steps = div(x, scale)
+    if kind is None:
+        return saturate(steps, zero_point, dtype)
+    if dtype in FLOATS:
+        # Zero points of floats are 0.
+        values = node.value_of(node.fold(steps, "steps"), f"what is quantised to {kind}")
+        return node.stored(node.parameter(narrowed(values, kind, saturating), "stored"), kind)
+    return node.stored(builders.cast(_whole(steps, zero_point, kind), dtype), kind)
 
 
 def _check_integer(node: Node, dtype: str) -> None:
     if dtype in FLOATS or dtype == "bool":
         raise node.error(f"cannot quantise to {dtype}")
+
+
+@operator("DynamicQuantizeLinear")
+def _dynamic_quantize_linear(node: Node) -> list[Term | None]:
+    x = node[0]
+    axes = list(range(x.type.rank))
+    least = minimum(reduce("min", x, axes, False), 0)
+    most = maximum(reduce("max", x, axes, False), 0)
+    scale = div(sub(most, least), 255)
+    # Data that is zero everywhere has no range: as onnxruntime does, any scale is right.
+    scale = select(elementwise("equal", scale, like(scale, 0)), 1, scale)
+    zero_point = saturate(div(sub(like(least, 0), least), scale), None, "uint8")
+    return [saturate(div(x, scale), zero_point, "uint8"), scale, zero_point]
 
 
 @operator("DequantizeLinear")
@@ -102,8 +137,11 @@ def _dequantize_linear(node: Node) -> Term:
     dtype = scale.dtype
     if node.attributes.integer("output_dtype", 0):
         dtype = dtype_name(node.attributes.integer("output_dtype", 0))
-    values = builders.cast(x, "int64" if x.dtype in ("int32", "uint32") else "int32")
-    zero_point = zero_of(node, 2)
+    if x.dtype in FLOATS:
+        values, zero_point = x, None  # A narrow float, whose zero point is 0.
+    else:
+        values = builders.cast(x, "int64" if x.dtype in ("int32", "uint32") else "int32")
+        zero_point = zero_of(node, 2)
     if zero_point is not None:
         zero_point = builders.cast(zero_point, values.dtype)
         values = sub(values, aligned(node, zero_point, x, axis, block))

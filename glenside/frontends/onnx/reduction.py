@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -118,6 +119,12 @@ def _arg(node: Node) -> Term:
     keep = node.attributes.flag("keepdims", True)
     last = node.attributes.flag("select_last_index")
     length = x.shape[axis]
+    if not length:
+        shape = [n for i, n in enumerate(x.shape) if i != axis or keep]
+        shape = [1 if keep and i == axis else n for i, n in enumerate(shape)]
+        if math.prod(shape):
+            raise node.error(f"axis {axis} of shape {x.shape} is empty: no position is the best")
+        return builders.constant(0, shape, "int64")
     if last:
         # Backwards, the last of equal elements comes first.
         back = node.parameter(np.arange(length - 1, -1, -1), "backwards")
@@ -137,6 +144,8 @@ def _hardmax(node: Node) -> Term:
     axis = node.attributes.integer("axis", -1 if node.opset >= 13 else 1)
     axis = node.axis(axis, x.type.rank)
     shape = x.shape
+    if not x.type.size:
+        return x
     if node.opset < 13:
         flat = (int(np.prod(shape[:axis])), int(np.prod(shape[axis:])))
         x, axis = builders.reshape(x, flat), 1

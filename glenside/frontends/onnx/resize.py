@@ -66,6 +66,7 @@ def _resize(node: Node) -> Term:
         node.attributes.choice(
             "coordinate_transformation_mode", "half_pixel", "half_pixel_symmetric",
             "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize",
+            "tf_half_pixel_for_nn",  # ONNX dropped it in opset 13, onnxruntime did not.
         ),
         node.attributes.choice(
             "nearest_mode", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"
@@ -149,6 +150,11 @@ def _seen(roi: Array | None, i: int) -> tuple[float, float]:
 
 def _apply(node: Node, x: Term, changes: list[_Axis], method: _Method) -> Term:
     dtype = x.dtype
+    whole_shape = list(x.shape)
+    for change in changes:
+        whole_shape[change.axis] = change.length
+    if not math.prod(whole_shape):
+        return builders.constant(0, whole_shape, dtype)
     work = x if method.mode == "nearest" else builders.cast(x, _exact(dtype))
     beyond: list[tuple[int, Array]] = []
     for change in changes:
@@ -200,6 +206,8 @@ def _coordinates(change: _Axis, length: int, method: _Method) -> Array:
             return np.full(change.length, -0.5)
         case "half_pixel_symmetric":
             return (places + 0.5) / scale - 0.5 + length / 2 * (1 - change.length / whole)
+        case "tf_half_pixel_for_nn":
+            return (places + 0.5) / scale
     return (places + 0.5) / scale - 0.5
 
 

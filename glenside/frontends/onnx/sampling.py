@@ -13,6 +13,7 @@ from glenside.frontends.lowering.phrases import (
     dot,
     elementwise,
     like,
+    matmul,
     maximum,
     minimum,
     mul,
@@ -20,6 +21,7 @@ from glenside.frontends.lowering.phrases import (
     reshape,
     select,
     sub,
+    swap_last,
     transpose,
     unsqueeze_to,
 )
@@ -34,6 +36,29 @@ from glenside.language.builders import access
 Tap = tuple[Term, Term | None, Term | None]
 """A position along one axis that a place looks at, its weight (None: 1), and where it lies on the
 axis (None: everywhere). What does not is 0, whatever the element looked at instead may be."""
+
+
+@operator("AffineGrid")
+def _affine_grid(node: Node) -> Term:
+    theta, size = node[0], node.ints(1, "size")
+    aligned = node.attributes.flag("align_corners")
+    rank = len(size) - 2
+    if rank not in (2, 3) or theta.shape != (size[0], rank, rank + 1) or min(size) < 1:
+        raise node.error(f"size {size} and theta of shape {theta.shape} do not fit")
+    node.check_size(math.prod(size[2:]), "size")
+    # The last axis comes first in a position: x, y, z.
+    along = [_from_minus_one(length, aligned) for length in reversed(size[2:])]
+    places = np.meshgrid(*reversed(along), indexing="ij")[::-1]
+    rows = np.stack([*places, np.ones(size[2:])], axis=-1).reshape(-1, rank + 1)
+    grid = matmul(node.parameter(rows.astype(theta.dtype), "places"), swap_last(theta))
+    return reshape(grid, (size[0], *size[2:], rank))
+
+
+def _from_minus_one(length: int, aligned: bool) -> np.ndarray:
+    """Where positions of an axis stand from -1 to 1: their middles, or the ends at both ends."""
+    if not aligned:
+        return (2 * np.arange(length) + 1) / length - 1
+    return np.linspace(-1, 1, length) if length > 1 else np.zeros(1)
 
 
 @operator("GridSample")

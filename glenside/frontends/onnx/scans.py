@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
+from glenside.errors import ModelError
 from glenside.frontends.lowering.phrases import elementwise, reduce, select, to_end, transpose
 from glenside.frontends.onnx.indexing import gather_elements
 from glenside.frontends.onnx.node import Node, dtype_name, operator
@@ -98,19 +99,31 @@ def _top_k(node: Node) -> list[Term | None]:
 
 @operator("If")
 def _if(node: Node) -> list[Term | None]:
-    branches = [node.attributes.graph("then_branch"), node.attributes.graph("else_branch")]
-    if branches[0] is None or branches[1] is None:
+    names = ("then_branch", "else_branch")
+    branches = [node.attributes.graph(name) for name in names]
+    then, other = branches
+    if then is None or other is None:
         raise node.error("attribute then_branch or else_branch is missing")
     known = node.known(0)
     if known is not None and known.size == 1:
-        return node.run(branches[0] if known.item() else branches[1])
-    both = [node.run(branch) for branch in branches if branch is not None]
+        return node.run(then if known.item() else other)
+    condition = builders.reshape(node[0], ())
+    both = node.attempt(then), node.attempt(other)
+    for taken, (name, unfit, fit) in enumerate(zip(names, both, both[::-1], strict=True)):
+        if not isinstance(unfit, ModelError):
+            continue
+        # At these shapes it cannot run: the other one has to be taken.
+        if isinstance(fit, ModelError):
+            raise node.error(f"neither branch fits: {unfit}; {fit}")
+        if not node.require(condition, taken, taken + 1, f"cannot take its {name} ({unfit})"):
+            node.array(0, f"the condition, since its {name} does not fit ({unfit}),")
+        return fit
     results: list[Term | None] = []
-    for one, other in zip(*both, strict=True):
-        if not isinstance(one, Term) or not isinstance(other, Term) or one.type != other.type:
+    for one, two in zip(*both, strict=True):
+        if not isinstance(one, Term) or not isinstance(two, Term) or one.type != two.type:
             node.array(0, "the condition, since its branches differ in shape,")
             node.refuse("the branches differ in shape")
-        results.append(select(builders.reshape(node[0], ()), one, other))
+        results.append(select(condition, one, two))
     return results
 
 

@@ -106,6 +106,27 @@ def _concat(node: Node) -> Term:
     return builders.concat(axis, *items)
 
 
+@operator("SequenceMap")
+def _map(node: Node) -> list[Any]:
+    body = node.attributes.graph("body")
+    if body is None or len(body.input) != len(node.inputs):
+        raise node.error(f"its body does not take the {len(node.inputs)} operands")
+    names = [each.name for each in body.input]
+    length = len(node.sequence(0))
+    made: list[tuple[Any, ...]] = [() for _ in body.output]
+    for i in range(length):
+        operands = []
+        for position, x in enumerate(node.inputs):
+            if isinstance(x, tuple) and len(x) != length:
+                raise node.error(f"sequences of {length} and {len(x)} tensors do not fit")
+            operands.append(x[i] if isinstance(x, tuple) else node[position])
+        results = node.run(body, dict(zip(names, operands, strict=True)))
+        if not all(isinstance(each, Term) for each in results):
+            node.refuse("the body has nodes that are not supported")
+        made = [(*before, each) for before, each in zip(made, results, strict=True)]
+    return made
+
+
 @operator("Optional", "OptionalGetElement", "Identity")
 def _same(node: Node) -> list[Any]:
     node.attributes.ignore("type")

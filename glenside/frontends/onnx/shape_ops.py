@@ -221,6 +221,23 @@ def _padded_positions(node: Node, length: int, before: int, after: int, mode: st
     return places
 
 
+@operator("CenterCropPad")
+def _center_crop_pad(node: Node) -> Term:
+    x = node[0]
+    axes = node.axes(node.attributes.integers("axes") or range(x.type.rank), x.type.rank)
+    shape = node.ints(1, "shape")
+    if len(shape) != len(axes) or min(shape, default=0) < 0:
+        raise node.error(f"shape {shape} does not give lengths to axes {axes} of {x.shape}")
+    for axis, wanted in zip(axes, shape, strict=True):
+        node.check_size(wanted, "shape")
+        more = wanted - x.shape[axis]
+        if more >= 0:
+            x = builders.pad(x, axis, more // 2, more - more // 2)
+        else:
+            x = builders.slice_(x, axis, -more // 2, -more // 2 + wanted)
+    return x
+
+
 @operator("Trilu")
 def _trilu(node: Node) -> Term:
     x = node[0]

@@ -73,6 +73,9 @@ def _dft(node: Node) -> Term:
 @operator("STFT")
 def _stft(node: Node) -> Term:
     x = node[0]
+    if x.type.rank == 2:
+        # PyTorch exports real signals without the axis of real and imaginary part.
+        x = builders.unsqueeze(x, 2)
     step = int(node.number(1, "frame_step"))
     onesided = node.attributes.flag("onesided", True)
     window = node.get(2)

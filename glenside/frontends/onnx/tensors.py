@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 
@@ -21,11 +22,34 @@ NARROW: dict[int, str] = {
     onnx.TensorProto.FLOAT8E4M3FNUZ: "float32",
     onnx.TensorProto.FLOAT8E5M2: "float32",
     onnx.TensorProto.FLOAT8E5M2FNUZ: "float32",
+    onnx.TensorProto.FLOAT4E2M1: "float32",
 }
-"""Types in which weights are stored, and the dtype that holds their values exactly."""
+"""Types in which numbers are stored, and the dtype that holds their values exactly."""
 
 WIDENING = ("Cast", "DequantizeLinear")
 """Operators that turn stored values into numbers to compute with."""
+
+STORING = ("QuantizeLinear",)
+"""Operators that give values of such types, and take a zero point of one."""
+
+
+def narrow_name(element_type: int) -> str:
+    """What ONNX calls an element type."""
+    return str(onnx.TensorProto.DataType.Name(element_type)).lower()
+
+
+def narrowed(values: Array, kind: str, saturate: bool) -> Array:
+    """Numbers rounded to a float of 8 or 4 bits, in the dtype that holds these exactly.
+
+    :param saturate: what is beyond the largest number becomes that, not NaN or infinite.
+    """
+    element = onnx.TensorProto.DataType.Value(kind.upper())
+    stored = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element))
+    if saturate:
+        largest = float(ml_dtypes.finfo(stored).max)
+        values = np.clip(values, -largest, largest)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return values.astype(stored).astype(NARROW[element])
 
 
 def to_array(tensor: onnx.TensorProto, name: str) -> Array:
@@ -35,8 +59,6 @@ def to_array(tensor: onnx.TensorProto, name: str) -> Array:
     :raises ModelError: it is malformed.
     """
     held = NARROW.get(int(tensor.data_type)) or dtype_name(tensor.data_type)
-    if any(length < 0 for length in tensor.dims):
-        raise ModelError(f"constant {name!r}: its shape {tuple(tensor.dims)} has negative lengths")
     if any(length < 0 for length in tensor.dims):
         raise ModelError(f"constant {name!r}: its shape {tuple(tensor.dims)} has negative lengths")
     try:
@@ -50,8 +72,6 @@ def dense(sparse: onnx.SparseTensorProto, name: str) -> Array:
     """The dense form of a sparse tensor; raises as :func:`to_array`."""
     values = to_array(sparse.values, name)
     indices = to_array(sparse.indices, name)
-    if indices.dtype.kind not in "iu" or (indices < 0).any():
-        raise ModelError(f"constant {name!r}: its indices must be numbers from 0")
     if indices.dtype.kind not in "iu" or (indices < 0).any():
         raise ModelError(f"constant {name!r}: its indices must be numbers from 0")
     try:

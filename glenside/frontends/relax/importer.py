@@ -14,7 +14,15 @@ from glenside.frontends.relax.constants import Constants
 from glenside.frontends.relax.signature import Value
 from glenside.frontends.relax.tvm_values import Lengths, dims_of, dtype_of
 from glenside.frontends.relax.walk import Progress, Walk
-from glenside.language import DTYPES, AccessType, Model, Term, builders, topological_order
+from glenside.language import (
+    DTYPES,
+    AccessType,
+    Model,
+    Term,
+    builders,
+    index_requirements,
+    topological_order,
+)
 
 Array = np.ndarray[Any, Any]
 Shapes = Mapping[str, Sequence[int]]
@@ -59,7 +67,8 @@ def import_relax(
     used = {leaf["name"] for leaf in topological_order(outputs.values()) if leaf.op == "tensor"}
     weights = {n: array for n, array in constants.arrays.items() if n in used}
     counts = count_operators(walk.calls, inputs)
-    return Model(name, inputs, weights, outputs, walk.names, counts)
+    asked = index_requirements(outputs.values(), inputs, walk.names)
+    return Model(name, inputs, weights, outputs, walk.names, counts, asked)
 
 
 def _entry(module: Any) -> tuple[Any, str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from egglog import bindings
 
-from glenside.errors import GlensideError, UnsoundRewrite
+from glenside.errors import RewriteFailed, UnsoundRewrite
 from glenside.language.operators import OPERATORS
 from glenside.language.term import Term
 from glenside.rewrites.engine.freezing import Reader, freeze, read
@@ -208,7 +208,7 @@ class EGraph:
                 raise UnsoundRewrite(
                     f"rule {rule} equates accesses of different shape or dtype"
                 ) from problem
-            raise GlensideError(f"rule {rule} failed in egglog: {problem}") from problem
+            raise RewriteFailed(f"rule {rule} failed in egglog: {problem}") from problem
         report = output.report
         if report.updated:
             self._known_sizes = None

@@ -29,7 +29,8 @@ def _softmaxes() -> Any:
 def softmax_out_of_reshape() -> Iterator[RewriteOrRule]:
     """``softmax [o|n]X -> [o|n](softmax X)`` where X has items of the same length n.
 
-    Also where a reshape of the whole array stands there that keeps its last axis.
+    Also where a reshape of the whole array stands there that keeps its last axis. An empty one says
+    nothing of the axes before it.
     """
     x, whole = vars_("x whole", Access)
     s, t, own = vars_("s t own", Vec[i64])
@@ -41,8 +42,10 @@ def softmax_out_of_reshape() -> Iterator[RewriteOrRule]:
         eq(whole).to(_softmax(x.reshape(s, ints()).access(rank))),
         eq(s.length()).to(rank + 1),
         eq(own).to(x.outer),
+        eq(x.item.length()).to(i64(0)),
         eq(last).to(own.length() - 1),
         eq(s[rank]).to(own[last]),
+        s[rank] > 0,
         eq(t).to(take(s, rank)),
     ).then(union(whole).with_(_softmax(x.access(last)).reshape(t, ints(s[rank]))))
 
@@ -64,7 +67,11 @@ def scale_into_product() -> Iterator[RewriteOrRule]:
     single = z.reshape(_ones(shape), ints()).broadcast(shape)
     forms: tuple[tuple[list[Fact], Access, Access], ...] = (
         ([], Access.constant(value, v, dtype), Access.constant(value, shape, dtype)),
-        ([eq(of_z).to(z.outer), eq(of_z).to(_ones(of_z))], z.broadcast(v), single),
+        (
+            [eq(of_z).to(z.outer), eq(of_z).to(_ones(of_z)), eq(z.item.length()).to(i64(0))],
+            z.broadcast(v),
+            single,
+        ),
     )
     for facts, old, new in forms:
         scale, left = old.access(0), x.access(0)

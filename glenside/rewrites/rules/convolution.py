@@ -14,7 +14,7 @@ from egglog import Fact, RewriteOrRule, String, Vec, eq, i64, rule, union, var, 
 from glenside.errors import GlensideError
 from glenside.rewrites.engine.types import typed
 from glenside.rewrites.ruleset import RuleSet, rewrite_rule
-from glenside.rewrites.vocabulary import Access, ints
+from glenside.rewrites.vocabulary import Access, ints, lengths
 
 SYSTOLIC_CONV2D = "systolic-conv2d"
 
@@ -35,6 +35,11 @@ def _convolution(filters: Access, looks: Access, dtype: String) -> Access:
 def _three(kernel: Vec[i64], stride: Vec[i64]) -> tuple[Fact, Fact]:
     """Over channels and two more axes."""
     return eq(kernel.length()).to(i64(3)), eq(stride.length()).to(i64(3))
+
+
+def _all_channels(x: Access, kernel: Vec[i64]) -> Fact:
+    """Holds where the windows are as long as the channels: there is one, whatever the stride."""
+    return eq(kernel[0]).to(lengths(x)[1])
 
 
 def _check(**sizes: int) -> None:
@@ -64,6 +69,7 @@ def systolic_conv2d_nchw(rows: int, columns: int) -> Iterator[RewriteOrRule]:
         yield rule(
             eq(whole).to(_convolution(w, looks, dtype).transpose(ints(1, 0, 2, 3))),
             *_three(kernel, stride),
+            _all_channels(x, kernel),
             eq(dtype).to(x.dtype),
             eq(outer).to(whole.outer),
             eq(kernel[0] % rows).to(i64(0)),
@@ -96,9 +102,12 @@ def systolic_conv2d_im2col_nchw(rows: int, columns: int) -> Iterator[RewriteOrRu
             eq(whole).to(product.reshape(outer, ints()).transpose(ints(1, 0, 2, 3))),
             eq(looks).to(form),
             *_three(kernel, stride),
+            _all_channels(x, kernel),
             eq(dtype).to(x.dtype),
             eq(places).to(looks.outer),
             eq(filters).to(outer[0]),
+            # Flattened, filters of any shape look alike.
+            eq(lengths(w)).to(ints(filters).append(kernel)),
             eq(outer).to(ints(filters).append(places)),
         ).then(
             *typed(unit, ints(places[0], filters, places[1], places[2]), ints(), dtype),

@@ -108,7 +108,11 @@ def reshape_out_of_cart_prod() -> Iterator[RewriteOrRule]:
 
 @rewrite_rule("reshape-out-of-dot", exact=False)
 def reshape_out_of_dot() -> Iterator[RewriteOrRule]:
-    """``dot([o|i]X) -> [o|](dot X)`` where the tuple axis, the first of the item, stays."""
+    """``dot([o|i]X) -> [o|](dot X)`` where the tuple axis, the first of the item, stays.
+
+    An empty one says nothing of the axes behind it: ``(0 2)`` is a reshape of ``(0)``, and a sum of
+    two empty products is 2.
+    """
     x, whole = vars_("x whole", Access)
     s, t, k = vars_("s t k", Vec[i64])
     dtype = var("dtype", String)
@@ -116,6 +120,7 @@ def reshape_out_of_dot() -> Iterator[RewriteOrRule]:
         eq(whole).to(x.reshape(s, t).compute("dot", dtype)),
         eq(k).to(x.item),
         eq(k[0]).to(t[0]),
+        t[0] > 0,
     ).then(union(whole).with_(x.compute("dot", dtype).reshape(s, ints())))
 
 

@@ -3,6 +3,9 @@
 Programs drawn at random hardly ever hold what a rule looks for. So its query is read and built: a
 variable becomes a random tensor, an operator that operator, with attributes that fit. Conditions
 are not solved for: where they do not hold the rule does not fire, which is worth a test as well.
+What a rule gives programs of its own for is tried on those, and on what its query says too. All of
+them are varied (:mod:`~glenside.rewrites.soundness.variations`), since a condition that a rule
+lacks shows only where the programs do not happen to meet it.
 
 Needs Hypothesis.
 """
@@ -28,6 +31,7 @@ from glenside.language.term import Term, make, topological_order
 from glenside.rewrites.engine.encoding import encode
 from glenside.rewrites.engine.program import program_for
 from glenside.rewrites.ruleset import Rule
+from glenside.rewrites.soundness.variations import varied
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
@@ -36,19 +40,31 @@ DTYPES = ("int32", "int8", "uint8", "float64")
 
 _PREFIX = "Access."
 _ANALYSES = ("Access.outer", "Access.item", "Access.dtype")
-_LENGTHS = st.sampled_from((2, 3, 1, 2, 4, 1, 5, 0))
-_shapes: st.SearchStrategy[Shape] = st.sampled_from((1, 2, 0, 1, 3)).flatmap(
-    lambda rank: st.tuples(*[_LENGTHS] * rank)
+_LENGTHS = tuple(
+    map(st.sampled_from, ((2, 3, 1, 2, 4, 1, 5, 0), (2, 3, 1, 4), (2, 0, 1, 0, 3), (1, 2, 1, 0)))
 )
+"""Lengths of axes: of every kind, none empty, many empty, many single. One program draws from one
+of them, or programs of many axes would nearly all be empty."""
+
+
+def _shapes_of(lengths: st.SearchStrategy[int]) -> st.SearchStrategy[Shape]:
+    return st.sampled_from((1, 2, 0, 1, 3)).flatmap(lambda rank: st.tuples(*[lengths] * rank))
+
+
+_SHAPES = tuple(map(_shapes_of, _LENGTHS))
 
 
 def instances(rule: Rule) -> st.SearchStrategy[Term]:
     """Programs that hold what one case of ``rule`` looks for, its conditions aside."""
-    if rule.programs is not None:
-        strategy: st.SearchStrategy[Term] = rule.programs()
-        return strategy
-    queries = [_query(facts) for facts in _queries(rule)]
-    return st.sampled_from(queries).flatmap(_instance)
+    queries = [query for facts in _queries(rule) if (query := _query(facts)).buildable]
+    if rule.programs is None:
+        return varied(st.sampled_from(queries).flatmap(_instance) if queries else st.nothing())
+    own: st.SearchStrategy[Term] = rule.programs()
+    if not queries:
+        return varied(own)
+    built = st.sampled_from(queries).flatmap(_instance)
+    # Most that are built of such a rule's query do not meet its conditions.
+    return varied(st.sampled_from((own, own, built)).flatmap(lambda chosen: chosen))
 
 
 def environment(roots: Sequence[Term], seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
@@ -94,6 +110,20 @@ class _Query:
         self.terms: dict[str, Any] = {}
         self.equations: dict[str, Any] = {}
         self.roots: list[Any] = []
+
+    @property
+    def buildable(self) -> bool:
+        """Whether it has no operator of any number of operands: none would be built."""
+        pending = [*self.roots, *self.terms.values()]
+        while pending:
+            each = pending.pop()
+            op = _operator(each)
+            if op is not None:
+                arity = OPERATORS[op].arity
+                if arity is None:
+                    return False
+                pending += each.args[:arity]
+        return bool(self.roots)
 
 
 def _query(facts: Sequence[Any]) -> _Query:
@@ -142,6 +172,9 @@ class _Builder:
     def __init__(self, draw: Draw, query: _Query) -> None:
         self.draw, self.query = draw, query
         self.dtype = draw(st.sampled_from(DTYPES))
+        kind = draw(st.sampled_from((0, 1, 0, 2, 0, 3)))
+        self.lengths, self.shapes = _LENGTHS[kind], _SHAPES[kind]
+        self.tuples = st.sampled_from((2, 2, 2, 1, 3, 0))
         self.terms: dict[str, Term] = {}
         self.values: dict[str, Any] = {}
         self.names = (f"x{number}" for number in itertools.count())
@@ -165,7 +198,7 @@ class _Builder:
         for each in expression.args[: operator.arity]:
             operands.append(self.build(each, self._operand(operator.name, operands, known, wanted)))
         known |= self._all_known(attributes)
-        chosen = _attributes(self.draw, operator.name, operands, known, wanted)
+        chosen = self._attributes(operator.name, operands, known, wanted)
         optional = {a.name for a in operator.attributes if a.optional and a.kind is Kind.DTYPE}
         chosen = {n: None if v == "" and n in optional else v for n, v in chosen.items()}
         term = make(operator.name, operands, **chosen)
@@ -176,7 +209,7 @@ class _Builder:
 
     def _leaf(self, wanted: AccessType | None) -> Term:
         if wanted is None:
-            wanted = AccessType(self.draw(_shapes), self.draw(_shapes), self.dtype)
+            wanted = AccessType(self.draw(self.shapes), self.draw(self.shapes), self.dtype)
         x = builders.tensor(next(self.names), wanted.shape, wanted.dtype)
         return builders.access(x, wanted.split)
 
@@ -212,15 +245,16 @@ class _Builder:
             first = before[0].type
             if op == "cart_prod" or op == "blocked":
                 batch = known.setdefault("batch", draw(st.integers(0, min(2, first.split))))
-                rows = first.outer[:batch] + draw(_shapes)
+                own = draw(self.shapes) if draw(st.integers(0, 3)) else first.outer[batch:]
+                rows = first.outer[:batch] + own
                 return AccessType(rows, first.item, first.dtype)
             if op == "gather":
-                return AccessType(draw(_shapes), (), "int32")
+                return AccessType(draw(self.shapes), (), "int32")
             return before[-1].type if len(before) > 1 or op != "where" else None
         if op == "reshape":
 
             def part(name: str) -> Shape:
-                return getattr(wanted, name) if wanted else draw(_shapes)
+                return getattr(wanted, name) if wanted else draw(self.shapes)
 
             outer: Shape = known["outer"] if "outer" in known else part("outer")
             item: Shape = known["item"] if "item" in known else part("item")
@@ -228,92 +262,104 @@ class _Builder:
             return AccessType(*sizes, wanted.dtype if wanted else self.dtype)
         if op == "access" and wanted:
             return wanted.with_shape(wanted.shape, draw(st.integers(0, wanted.rank)))
-        if op == "compute" and FUNCTIONS[known.get("function", "sum")].kind == "fold":
-            return AccessType(draw(_shapes), (2, *draw(_shapes)), self.dtype)
+        if op == "compute":
+            function = FUNCTIONS[known.get("function", "sum")]
+            if function.kind == "fold" or function.name == "dot":
+                item = (draw(self.tuples), *draw(self.shapes))
+                return AccessType(draw(self.shapes), item, self.dtype)
         return wanted if op in ("transpose", "pad", "slice") else None
+
+    def _attributes(
+        self,
+        op: str,
+        operands: Sequence[Term],
+        known: dict[str, Any],
+        wanted: AccessType | None,
+    ) -> dict[str, Any]:
+        """Values for all attributes that are not known; rare operators are left to luck."""
+        draw = self.draw
+        values: dict[str, Any] = {}
+        x = operands[0].type if operands else AccessType((), (), "int32")
+
+        def choose(name: str, strategy: st.SearchStrategy[Any]) -> Any:
+            values[name] = known[name] if name in known else draw(strategy)
+            return values[name]
+
+        axes = st.integers(0, max(x.rank - 1, 0))
+        match op:
+            case "access":
+                choose("split", st.just(wanted.split) if wanted else st.integers(0, x.rank))
+            case "transpose":
+                choose("permutation", st.permutations(range(x.rank)).map(tuple))
+            case "cart_prod":
+                choose("batch", st.integers(0, min(2, x.split)))
+            case "reshape":
+                choose("outer", st.just(wanted.outer) if wanted else _same_size(x.outer))
+                choose("item", st.just(wanted.item) if wanted else _same_size(x.item))
+            case "windows":
+                choose("shape", st.tuples(*(st.integers(1, max(1, n)) for n in x.item)))
+                choose("stride", st.tuples(*(st.integers(1, 3) for _ in x.item)))
+                choose("dilation", st.just((1,) * len(x.item)))
+            case "slice":
+                length = (*x.shape, 0)[choose("axis", axes)] if x.rank else 0
+                low = choose("low", st.integers(0, length))
+                choose("high", st.integers(min(low, length), length))
+                choose("step", st.integers(1, 3))
+            case "pad":
+                choose("value", st.sampled_from(("zero", "lowest", 3)))
+                choose("axis", axes)
+                for width in ("before", "after", "interior"):
+                    choose(width, st.integers(0, 2))
+            case "concat" | "squeeze" | "gather":
+                ones = [axis for axis, n in enumerate(x.shape) if n == 1]
+                choose("axis", st.sampled_from(ones) if op == "squeeze" and ones else axes)
+            case "unsqueeze":
+                choose("axis", st.integers(0, x.rank))
+            case "broadcast":
+                choose(
+                    "shape", st.tuples(*(self.lengths if n == 1 else st.just(n) for n in x.shape))
+                )
+            case "cast":
+                choose("dtype", st.sampled_from(DTYPES))
+            case "compute":
+                fitting = sorted(f.name for f in FUNCTIONS.values() if x.dtype in f.domain)
+                function = FUNCTIONS[choose("function", st.sampled_from(fitting))]
+                own = st.none() | st.sampled_from(
+                    [d for d in DTYPES if d in function.domain] or [""]
+                )
+                choose("accumulate", own if function.accumulates else st.none())
+            case "tensor":
+                choose("name", st.just("t"))
+                choose("shape", self.shapes)
+                choose("dtype", st.sampled_from(DTYPES))
+            case "constant":
+                choose("value", st.integers(0, 3).map(float))
+                choose("shape", self.shapes)
+                choose("dtype", st.just("float64"))
+            case "blocked":
+                choose("unit", st.just("systolic-array"))
+                choose("parameters", st.just((2, 2)))
+                choose("batch", st.just(0))
+                choose("accumulate", st.none())
+            case "flatten" | "pair" | "where":
+                pass
+            case _:
+                assume(False)
+        return values
 
 
 @st.composite
 def _same_size(draw: Draw, shape: Shape) -> Shape:
     """Another shape with as many elements."""
     size = math.prod(shape)
-    if draw(st.booleans()) or size == 0:
+    if draw(st.booleans()):
         return tuple(shape)
+    if size == 0:
+        # One empty axis, whatever the others are.
+        others = draw(st.lists(st.sampled_from((2, 1, 3, 0)), max_size=2))
+        others.insert(draw(st.integers(0, len(others))), 0)
+        return tuple(others)
     first = draw(st.sampled_from([d for d in range(1, size + 1) if size % d == 0]))
     parts = [n for n in (first, size // first) if n != 1]
     ones = draw(st.integers(0, 1))
     return (1,) * ones + tuple(parts)
-
-
-def _attributes(
-    draw: Draw,
-    op: str,
-    operands: Sequence[Term],
-    known: dict[str, Any],
-    wanted: AccessType | None,
-) -> dict[str, Any]:
-    """Values for all attributes that are not known; those of rare operators are left to luck."""
-    values: dict[str, Any] = {}
-    x = operands[0].type if operands else AccessType((), (), "int32")
-
-    def choose(name: str, strategy: st.SearchStrategy[Any]) -> Any:
-        values[name] = known[name] if name in known else draw(strategy)
-        return values[name]
-
-    axes = st.integers(0, max(x.rank - 1, 0))
-    match op:
-        case "access":
-            choose("split", st.just(wanted.split) if wanted else st.integers(0, x.rank))
-        case "transpose":
-            choose("permutation", st.permutations(range(x.rank)).map(tuple))
-        case "cart_prod":
-            choose("batch", st.integers(0, min(2, x.split)))
-        case "reshape":
-            choose("outer", st.just(wanted.outer) if wanted else _same_size(x.outer))
-            choose("item", st.just(wanted.item) if wanted else _same_size(x.item))
-        case "windows":
-            choose("shape", st.tuples(*(st.integers(1, max(1, n)) for n in x.item)))
-            choose("stride", st.tuples(*(st.integers(1, 3) for _ in x.item)))
-            choose("dilation", st.just((1,) * len(x.item)))
-        case "slice":
-            length = (*x.shape, 0)[choose("axis", axes)] if x.rank else 0
-            low = choose("low", st.integers(0, length))
-            choose("high", st.integers(min(low, length), length))
-            choose("step", st.integers(1, 2))
-        case "pad":
-            choose("value", st.sampled_from(("zero", "lowest", 3)))
-            choose("axis", axes)
-            for width in ("before", "after", "interior"):
-                choose(width, st.integers(0, 2))
-        case "concat" | "squeeze" | "gather":
-            ones = [axis for axis, n in enumerate(x.shape) if n == 1]
-            choose("axis", st.sampled_from(ones) if op == "squeeze" and ones else axes)
-        case "unsqueeze":
-            choose("axis", st.integers(0, x.rank))
-        case "broadcast":
-            choose("shape", st.tuples(*(_LENGTHS if n == 1 else st.just(n) for n in x.shape)))
-        case "cast":
-            choose("dtype", st.sampled_from(DTYPES))
-        case "compute":
-            fitting = sorted(f.name for f in FUNCTIONS.values() if x.dtype in f.domain)
-            function = FUNCTIONS[choose("function", st.sampled_from(fitting))]
-            own = st.none() | st.sampled_from([d for d in DTYPES if d in function.domain] or [""])
-            choose("accumulate", own if function.accumulates else st.none())
-        case "tensor":
-            choose("name", st.just("t"))
-            choose("shape", _shapes)
-            choose("dtype", st.sampled_from(DTYPES))
-        case "constant":
-            choose("value", st.integers(0, 3).map(float))
-            choose("shape", _shapes)
-            choose("dtype", st.just("float64"))
-        case "blocked":
-            choose("unit", st.just("systolic-array"))
-            choose("parameters", st.just((2, 2)))
-            choose("batch", st.just(0))
-            choose("accumulate", st.none())
-        case "flatten" | "pair" | "where":
-            pass
-        case _:
-            assume(False)
-    return values

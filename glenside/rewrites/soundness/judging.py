@@ -10,18 +10,20 @@ the e-graph holds compute the same, however many there are.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glenside.errors import GlensideError, UnsoundRewrite
+from glenside.errors import GlensideError, InputError, UnsoundRewrite
 from glenside.language.interpreter import evaluate
 from glenside.language.operators import OPERATORS
 from glenside.language.shape import is_float
 from glenside.language.syntax import to_text
-from glenside.language.term import Term
+from glenside.language.term import Term, make, topological_order
 from glenside.language.units import find_unit, run_batch
 from glenside.rewrites.engine.blame import LONGEST
 from glenside.rewrites.engine.frozen import ENode, FrozenEGraph
@@ -67,7 +69,10 @@ def _evaluate(
     egraph: FrozenEGraph, node: ENode, values: Sequence[Array], env: Mapping[str, Array]
 ) -> Array:
     if node.op == "tensor":
-        return evaluate([node.term(())], env)[0]
+        try:
+            return evaluate([node.term(())], env)[0]
+        except InputError as problem:  # Of a tensor that a rule made up.
+            raise UnsoundRewrite(f"the program has no such input: {problem}") from None
     types = tuple(egraph.types[child] for child in node.children)
     arrays = [values[child] for child in node.children]
     if node.op == "call":
@@ -143,6 +148,8 @@ class Verdict:
     fired: int
     """How often it matched, over all programs."""
     counterexample: Counterexample | None = None
+    tried: bool = True
+    """False where time was up before."""
 
     @property
     def ok(self) -> bool:
@@ -152,6 +159,8 @@ class Verdict:
     def __str__(self) -> str:
         if self.counterexample is not None:
             return "unsound"
+        if not self.tried:
+            return "not tried"
         return "sound" if self.fired else "never fired"
 
 
@@ -186,38 +195,71 @@ def check_sound(
 def check_fires(
     rules: object, programs: SearchStrategy[Term] | None = None, *, examples: int = 100
 ) -> None:
-    """Likewise, and raises :class:`NeverFired` when a rule never matched."""
+    """Likewise, and raises :class:`NeverFired` when a rule never matched, on :data:`MORE` times as
+    many programs either."""
+    from glenside.rewrites.soundness.instances import instances
+
     fired = check_sound(rules, programs, examples=examples)
+    for rule in as_ruleset(rules):
+        alone = {rule.name: fired[rule.name]}
+        if not alone[rule.name]:
+            source = instances(rule) if programs is None else programs
+            found = RuleSet(rule.name, (rule,))
+            _try(found, source, MORE * examples, alone, until_fired=True)
+            fired |= alone
     idle = [name for name, count in fired.items() if not count]
     if idle:
-        raise NeverFired(f"never fired in {examples} programs each: {', '.join(idle)}")
+        tried = MORE * examples
+        raise NeverFired(f"never fired in {tried} programs each: {', '.join(idle)}")
+
+
+MORE = 10
+"""How many times more programs are drawn of a rule that has not fired yet, to see it fire."""
 
 
 def judge(
     rules: object,
     *,
     examples: int = 100,
+    time_limit: float | None = None,
     progress: Callable[[str, int, int], None] | None = None,
+    judged: Callable[[Verdict], None] | None = None,
 ) -> list[Verdict]:
     """Tries each rule by itself on programs that hold what it looks for.
 
+    A rule that fires on none of them is tried on up to :data:`MORE` times as many.
+
+    :param time_limit: seconds after which no further rule is begun; None: no limit, and the same
+        verdicts everywhere.
     :param progress: called with (rule, rules done, rules in all).
+    :param judged: called with each verdict once it is known.
     """
+    from glenside.rewrites.soundness.instances import instances
+
+    end = math.inf if time_limit is None else time.monotonic() + time_limit
     ruleset = as_ruleset(rules)
-    verdicts = []
+    verdicts: list[Verdict] = []
     for done, rule in enumerate(ruleset):
         if progress:
             progress(rule.name, done, len(ruleset.rules))
-        found = None
-        fired = {rule.name: 0}
-        try:
-            from glenside.rewrites.soundness.instances import instances
-
-            _try(RuleSet(rule.name, (rule,)), instances(rule), examples, fired)
-        except Counterexample as problem:
-            found = problem
-        verdicts.append(Verdict(rule.name, fired[rule.name], found))
+        fired, found = {rule.name: 0}, None
+        tried = time.monotonic() < end
+        if tried:
+            alone, source = RuleSet(rule.name, (rule,)), instances(rule)
+            try:
+                _try(alone, source, examples, fired)
+                if not fired[rule.name]:
+                    _try(alone, source, MORE * examples, fired, until_fired=True)
+            except Counterexample as problem:
+                found = problem
+        verdicts.append(Verdict(rule.name, fired[rule.name], found, tried))
+        if judged:
+            judged(verdicts[-1])
     return verdicts
+
+
+_TOGETHER = 8
+"""Programs that are explored in one e-graph: making an e-graph costs more than they do."""
 
 
 def _try(
@@ -226,35 +268,108 @@ def _try(
     examples: int,
     fired: dict[str, int],
     smallest: bool = True,
+    until_fired: bool = False,
 ) -> None:
-    """Adds to ``fired``; raises :class:`Counterexample` with the smallest program, or the first."""
-    from hypothesis import HealthCheck, Phase, given, settings
+    """Adds to ``fired``; raises :class:`Counterexample` with the smallest program, or the first.
+
+    :param until_fired: not all programs, but until all rules have fired.
+    """
+    # By the order in which they were drawn; the same ones are drawn now and then.
+    programs = list(dict.fromkeys(_drawn(source, examples)))
+    sound: set[Term] = set()
+    for start in range(0, len(programs), _TOGETHER):
+        together = programs[start : start + _TOGETHER]
+        try:
+            explored = _explored(ruleset, _apart(together))
+        except UnsoundRewrite as problem:
+            # An ill-typed or unequal result is a match all the same.
+            fired.update({name: count + 1 for name, count in fired.items() if not count})
+            found = _blamed(ruleset, together, problem)
+            if smallest:
+                _shrink(ruleset, source, examples, sound)
+            raise found from problem
+        sound.update(together)
+        for name, count in explored.rules.items():
+            fired[name] += count
+        if until_fired and all(fired.values()):
+            return
+
+
+def _drawn(source: SearchStrategy[Term], examples: int) -> list[Term]:
+    """So many programs, always the same; none where the source has none."""
+    programs: list[Term] = []
+    _given(source, examples, programs.append, smallest=False)
+    return programs
+
+
+def _shrink(
+    ruleset: RuleSet, source: SearchStrategy[Term], examples: int, sound: Collection[Term]
+) -> None:
+    """Draws the same programs once more and raises :class:`Counterexample` with the smallest.
+
+    :param sound: those on which the rules are known to be right.
+    """
+
+    def judge(program: Term) -> None:
+        if program in sound:
+            return
+        try:
+            _explored(ruleset, [program])
+        except UnsoundRewrite as problem:
+            raise Counterexample(str(problem), program) from problem
+
+    _given(source, examples, judge, smallest=True)
+
+
+def _given(
+    source: SearchStrategy[Term], examples: int, body: Callable[[Term], None], smallest: bool
+) -> None:
+    from hypothesis import HealthCheck, Phase, given, seed, settings
     from hypothesis.errors import Unsatisfiable
 
-    from glenside.rewrites.soundness.instances import environment
-
+    @seed(0)
     @settings(
         max_examples=examples,
         deadline=None,
         database=None,
-        derandomize=True,
         report_multiple_bugs=False,
-        phases=[Phase.explicit, Phase.generate, *[Phase.shrink] * smallest],
+        phases=[Phase.generate, *[Phase.shrink] * smallest],
         suppress_health_check=list(HealthCheck),
     )
     @given(source)
-    def try_on(program: Term) -> None:
-        try:
-            result = check_program(
-                [program], [ruleset], environment([program]), iter_limit=4, node_limit=2_000
-            )
-        except UnsoundRewrite as problem:
-            # An ill-typed or unequal result is a match all the same.
-            fired.update({name: count + 1 for name, count in fired.items() if not count})
-            raise Counterexample(str(problem), program) from problem
-        for name, count in result.rules.items():
-            fired[name] += count
+    def with_each(program: Term) -> None:
+        body(program)
 
     # Where no program holds what the rules look for, they never fire: that is the verdict.
     with contextlib.suppress(Unsatisfiable):
-        try_on()
+        with_each()
+
+
+def _explored(ruleset: RuleSet, programs: Sequence[Term]) -> Saturation:
+    from glenside.rewrites.soundness.instances import environment
+
+    limits = {"iter_limit": 4, "node_limit": 2_000 * len(programs)}
+    return check_program(programs, [ruleset], environment(programs), **limits)
+
+
+def _apart(programs: Sequence[Term]) -> list[Term]:
+    """The programs with tensors of their own."""
+    made: list[Term] = []
+    for number, program in enumerate(programs):
+        own: dict[Term, Term] = {}
+        for term in topological_order([program]):
+            named = {"name": term["name"] + "'" * number} if term.op == "tensor" else {}
+            operands = [own[child] for child in term.children]
+            own[term] = make(term.op, operands, **{**term.attributes, **named})
+        made.append(own[program])
+    return made
+
+
+def _blamed(ruleset: RuleSet, programs: Sequence[Term], problem: UnsoundRewrite) -> Counterexample:
+    """What was found for several programs, told of the one for which it is."""
+    for program in programs:
+        try:
+            _explored(ruleset, [program])
+        except UnsoundRewrite as own:
+            return Counterexample(str(own), program)
+    return Counterexample(str(problem), _apart(programs)[-1])

@@ -19,6 +19,11 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 _DTYPES = st.sampled_from(("int32", "int8", "float64"))
 
 
+def _size(most: int) -> st.SearchStrategy[int]:
+    """The length of an axis, from 1 up; now and then it is empty."""
+    return st.sampled_from((*range(1, most + 1), *range(1, most + 1), *range(1, most + 1), 0))
+
+
 def _leaf(name: str, outer: tuple[int, ...], item: tuple[int, ...], dtype: str) -> Term:
     return builders.access(builders.tensor(name, outer + item, dtype), len(outer))
 
@@ -26,7 +31,7 @@ def _leaf(name: str, outer: tuple[int, ...], item: tuple[int, ...], dtype: str) 
 @st.composite
 def linear_layers(draw: Draw) -> Term:
     """A product of matrices plus a vector, sometimes reshaped, along an axis that fits."""
-    m, k, n = (draw(st.integers(1, 4)) for _ in range(3))
+    m, k, n = (draw(_size(4)) for _ in range(3))
     n = m if draw(st.booleans()) else n
     dtype = draw(_DTYPES)
     x, w = _leaf("x", (m,), (k,), dtype), _leaf("w", (n,), (k,), dtype)
@@ -50,7 +55,7 @@ def linear_layers(draw: Draw) -> Term:
 @st.composite
 def row_biases(draw: Draw) -> Term:
     """A product of matrices, given another shape, plus numbers along one axis or several."""
-    m, k, n = (draw(st.integers(1, 4)) for _ in range(3))
+    m, k, n = (draw(_size(4)) for _ in range(3))
     dtype = draw(_DTYPES)
     product = builders.cart_prod(_leaf("x", (m,), (k,), dtype), _leaf("w", (n,), (k,), dtype))
     result = builders.compute("dot", product)
@@ -71,7 +76,7 @@ def row_biases(draw: Draw) -> Term:
 def spread_rows(draw: Draw) -> Term:
     """A tensor spread over axes of length 1, often a row over rows."""
     shape = tuple(draw(st.sampled_from(((1, 3), (1, 1), (2, 1), (1,), (1, 2, 3)))))
-    wider = tuple(draw(st.integers(1, 4)) if length == 1 else length for length in shape)
+    wider = tuple(draw(_size(4)) if length == 1 else length for length in shape)
     x = builders.tensor("x", shape, draw(_DTYPES))
     return builders.broadcast(builders.access(x, draw(st.sampled_from((len(shape), 1)))), wider)
 
@@ -83,9 +88,9 @@ def batched_products(draw: Draw, tile: tuple[int, int] | None = None) -> Term:
     ``tile``: often with a depth and a number of columns of that size.
     """
     dtype = draw(_DTYPES)
-    shared = tuple(draw(st.lists(st.integers(1, 3), max_size=3)))
-    rows, columns = (tuple(draw(st.lists(st.integers(1, 3), max_size=2))) for _ in range(2))
-    item = tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=1)))
+    shared = tuple(draw(st.lists(_size(3), max_size=3)))
+    rows, columns = (tuple(draw(st.lists(_size(3), max_size=2))) for _ in range(2))
+    item = tuple(draw(st.lists(_size(3), min_size=1, max_size=1)))
     if tile is not None and draw(st.booleans()):
         item, columns = tile[:1], tile[1:]
     x, y = _leaf("x", shared + rows, item, dtype), _leaf("y", shared + columns, item, dtype)
@@ -96,17 +101,20 @@ def batched_products(draw: Draw, tile: tuple[int, int] | None = None) -> Term:
 @st.composite
 def convolutions(draw: Draw, product_only: bool = False) -> Term:
     """A convolution in the paper's form; ``product_only``: of matrices, then given its shape."""
-    batch, channels, filters = (draw(st.integers(1, 2)) for _ in range(3))
+    batch, channels, filters = draw(_size(2)), draw(st.integers(1, 2)), draw(_size(2))
     kernel = (draw(st.integers(1, 3)), draw(st.integers(1, 2)))
     size = tuple(each + draw(st.integers(0, 3)) for each in kernel)
     dtype = draw(_DTYPES)
     w = builders.tensor("w", (filters, channels, *kernel), dtype)
-    x = builders.tensor("x", (batch, channels, *size), dtype)
+    # The windows may leave channels out, and still be one along them where they go in long steps.
+    left_out = 1 if _seldom(draw) else 0
+    x = builders.tensor("x", (batch, channels + left_out, *size), dtype)
     for axis in (2, 3):
         if draw(st.booleans()):
             fill = draw(st.sampled_from(("zero", "zero", "zero", "lowest")))
             x = builders.pad(x, axis, draw(st.integers(0, 2)), draw(st.integers(0, 1)), fill)
-    stride = (1, draw(st.integers(1, 2)), draw(st.integers(1, 2)))
+    along_channels = left_out + 1 if left_out else draw(st.sampled_from((1, 1, 1, 2)))
+    stride = (along_channels, draw(st.integers(1, 2)), draw(st.integers(1, 2)))
     dilation = (1, *draw(st.sampled_from(((1, 1), (1, 1), (1, 1), (2, 1)))))
     if (kernel[0] - 1) * dilation[1] + 1 > x.shape[2]:
         dilation = (1, 1, 1)
@@ -116,6 +124,10 @@ def convolutions(draw: Draw, product_only: bool = False) -> Term:
     if not product_only:
         dot = builders.compute("dot", builders.cart_prod(rows, looks))
         return builders.transpose(dot, (1, 0, 2, 3))
+    if _seldom(draw):  # Filters of other axes, which are the same matrix.
+        depth = channels * math.prod(kernel)
+        other = draw(st.sampled_from(((depth,), (channels, math.prod(kernel)), (1, depth))))
+        rows = builders.access(builders.tensor("w", (filters, *other), dtype), 1)
     matrices = builders.cart_prod(builders.flatten(rows), builders.flatten(looks))
     dot = builders.compute("dot", matrices)
     n, height, width = looks.outer
@@ -129,10 +141,10 @@ def convolutions(draw: Draw, product_only: bool = False) -> Term:
 def nhwc_calls(draw: Draw, form: str) -> Term:
     """The unit for NCHW, used for NHWC."""
     kernel = (draw(st.integers(1, 2)), draw(st.integers(1, 2)))
-    channels, filters = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    channels, filters = draw(st.integers(1, 3)), draw(_size(3))
     size = tuple(each + draw(st.integers(0, 2)) for each in kernel)
     w = builders.tensor("w", (*kernel, channels, filters), "int32")
-    x = builders.tensor("x", (draw(st.integers(1, 2)), *size, channels), "int32")
+    x = builders.tensor("x", (draw(_size(2)), *size, channels), "int32")
     operands = builders.transpose(w, (3, 2, 0, 1)), builders.transpose(x, (0, 3, 1, 2))
     stride = draw(st.sampled_from(((1, 1), (1, 2), (2, 1))))
     call = builders.call(f"systolic-conv2d-{form}", (1, 1, *kernel, *stride), *operands)
@@ -143,9 +155,9 @@ def nhwc_calls(draw: Draw, form: str) -> Term:
 def long_products(draw: Draw) -> Term:
     """A ``dot`` over one to three axes, the first of them of an even length or not."""
     dtype = draw(_DTYPES)
-    shared = tuple(draw(st.lists(st.integers(1, 2), max_size=1)))
-    rows, columns = (tuple(draw(st.lists(st.integers(1, 3), max_size=2))) for _ in range(2))
-    item = (draw(st.sampled_from((4, 6, 2, 3))), *draw(st.lists(st.integers(1, 3), max_size=2)))
+    shared = tuple(draw(st.lists(_size(2), max_size=1)))
+    rows, columns = (tuple(draw(st.lists(_size(3), max_size=2))) for _ in range(2))
+    item = (draw(st.sampled_from((4, 6, 2, 3))), *draw(st.lists(_size(3), max_size=2)))
     x, y = _leaf("x", shared + rows, item, dtype), _leaf("y", shared + columns, item, dtype)
     accumulate = draw(st.sampled_from((None, None, "float64")))
     return builders.compute("dot", builders.cart_prod(x, y, len(shared)), accumulate)
@@ -154,7 +166,7 @@ def long_products(draw: Draw) -> Term:
 @st.composite
 def windows_of_accesses(draw: Draw) -> Term:
     """Windows along one to three axes, often in even numbers, strided and dilated."""
-    outer = tuple(draw(st.lists(st.integers(1, 3), max_size=2)))
+    outer = tuple(draw(st.lists(_size(3), max_size=2)))
     rank = draw(st.sampled_from((2, 2, 1, 3)))
     sizes, strides, dilations, lengths = [], [], [], []
     for _ in range(rank):
@@ -182,8 +194,8 @@ def padded_dots(draw: Draw) -> Term:
     """``dot`` of a slice of a product whose items are padded, between operators that may not keep
     the zeros."""
     dtype = draw(_DTYPES)
-    m, n = draw(st.integers(1, 3)), draw(st.integers(1, 3))
-    item = tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=2)))
+    m, n = draw(_size(3)), draw(_size(3))
+    item = tuple(draw(st.lists(_size(3), min_size=1, max_size=2)))
     axis = draw(st.integers(1, len(item)))
     sides = []
     for name, length in (("a", m), ("b", n)):
@@ -207,8 +219,8 @@ def padded_dots(draw: Draw) -> Term:
 def quantised_products(draw: Draw) -> Term:
     """A ``dot`` of quantised operands, moved about on the way, or of the floats they stand for."""
     floats = draw(st.booleans())
-    batch = tuple(draw(st.lists(st.integers(1, 2), max_size=1)))
-    depth = draw(st.integers(1, 3))
+    batch = tuple(draw(st.lists(_size(2), max_size=1)))
+    depth = draw(_size(3))
     sides = [_quantised(draw, name, batch, depth, floats) for name in "xw"]
     product = builders.cart_prod(sides[0], sides[1], len(batch))
     return builders.compute("dot", product, "float64" if _seldom(draw) else None)
@@ -222,7 +234,7 @@ def _quantised(draw: Draw, name: str, batch: tuple[int, ...], depth: int, floats
     """``((batch, rows), (depth))``"""
     dtype = "int16" if _seldom(draw) else draw(st.sampled_from(("int8", "uint8")))
     form = draw(st.sampled_from(("matrix", "matrix", "turned", "padded", "windows", "split")))
-    rows = draw(st.integers(1, 3))
+    rows = draw(_size(3))
     shape = {
         "turned": (depth, *batch, rows),
         "padded": (*batch, rows, max(depth - 1, 1)),
@@ -273,7 +285,7 @@ def pools(draw: Draw) -> Term:
     """A maximum or mean over windows, flat or not, or of pairs of such, or of something else."""
     function = draw(st.sampled_from(("mean", "max")))
     dtype = "float64" if function == "mean" else draw(_DTYPES)
-    outer = tuple(draw(st.lists(st.integers(1, 3), max_size=2)))
+    outer = tuple(draw(st.lists(_size(3), max_size=2)))
     size = tuple(draw(st.lists(st.integers(1, 6), min_size=1, max_size=2)))
     looks = tuple(min(n, draw(st.sampled_from((2, 4, 3, 6, 1)))) for n in size)
     x = _leaf("x", outer, size, dtype)
@@ -287,14 +299,18 @@ def pools(draw: Draw) -> Term:
 @st.composite
 def reshaped_softmaxes(draw: Draw) -> Term:
     """A softmax of an array that was given another shape."""
-    shape = tuple(draw(st.lists(st.integers(1, 3), min_size=2, max_size=3)))
-    x = builders.tensor("x", shape, "float64")
+    shape = tuple(draw(st.lists(_size(3), min_size=1, max_size=3)))
     rows, n = math.prod(shape[:-1]), shape[-1]
-    if draw(st.booleans()):
-        x = builders.access(x, len(shape) - 1)
-        reshaped = builders.reshape(x, draw(st.sampled_from(((rows,), (1, rows), (rows, 1)))), (n,))
-        return builders.compute("softmax", reshaped)
+    if len(shape) > 1 and draw(st.booleans()):
+        x = builders.access(builders.tensor("x", shape, "float64"), len(shape) - 1)
+        others = ((rows,), (1, rows), (rows, 1)) if rows else ((0,), (0, 2), (1, 0))
+        return builders.compute("softmax", builders.reshape(x, draw(st.sampled_from(others)), (n,)))
+    items = draw(st.sampled_from(((), (), (1,), (1, 1))))
+    x = builders.access(builders.tensor("x", (*shape, *items), "float64"), len(shape))
+    shapes: tuple[tuple[int, ...], ...]
     shapes = ((rows, n), (1, rows, n), (rows, 1, n), (rows * n, 1), (n, rows))
+    if not rows * n:
+        shapes = ((rows, n), (0, n), (2, 0), (0, 0), (0, 2, n), (1, 2, 0))
     reshaped = builders.reshape(x, draw(st.sampled_from(shapes)))
     return builders.compute("softmax", builders.access(reshaped, reshaped.type.rank - 1))
 
@@ -302,8 +318,8 @@ def reshaped_softmaxes(draw: Draw) -> Term:
 @st.composite
 def scaled_attention(draw: Draw, most_batches: int = 2) -> Term:
     """``softmax(q kᵀ * c) v``, perhaps without the scale or with something else there."""
-    batch = tuple(draw(st.lists(st.integers(1, 2), max_size=most_batches)))
-    m, n, k, d = (draw(st.integers(1, 3)) for _ in range(4))
+    batch = tuple(draw(st.lists(_size(2), max_size=most_batches)))
+    m, n, k, d = (draw(_size(3)) for _ in range(4))
     shared = len(batch)
     q, key, v = (
         builders.access(builders.tensor(name, (*batch, *rest), "float64"), shared + 1)
@@ -312,16 +328,23 @@ def scaled_attention(draw: Draw, most_batches: int = 2) -> Term:
     scores = builders.compute("dot", builders.cart_prod(q, key, shared))
     kind = draw(st.sampled_from(("", "", "number", "number", "scalar", "scalar", "vector")))
     if kind:
-        shape = {"vector": (n,), "scalar": draw(st.sampled_from(((), (1,), (1, 1))))}
+        scalars = st.sampled_from(((), (1,), (1, 1), (1,) * len(scores.shape)))
+        shape = {"vector": (1,) * (len(scores.shape) - 1) + (n,), "scalar": draw(scalars)}
         scale = (
             builders.constant(0.25, scores.shape, "float64")
             if kind == "number"
             else builders.tensor("c", shape[kind], "float64")
         )
+        if kind != "number" and draw(st.booleans()):
+            # Whatever of it are items: it is one number for all or it is not.
+            while scale.type.rank < len(scores.shape):
+                scale = builders.unsqueeze(scale, 0)
+            scale = builders.access(scale, draw(st.integers(0, scale.type.rank)))
+            scale = builders.broadcast(scale, scores.shape)
         # Not by what may be zero.
         function = draw(st.sampled_from(("mul", "div"))) if kind == "number" else "mul"
         swap = function == "mul" and draw(st.booleans())
-        scores = builders.elementwise(function, *((scale, scores) if swap else (scores, scale)))
+        scores = _fold(function, *((scale, scores) if swap else (scores, scale)))
     last = scores.children[0] if scores.op == "access" else scores
     rows = builders.compute("softmax", builders.access(last, shared + 1))
     return builders.compute("dot", builders.cart_prod(rows, v, shared))
@@ -340,7 +363,7 @@ def _map(function: str, x: Term) -> Term:
 
 
 def _fold(function: str, x: Term, y: Term) -> Term:
-    """Of two operands that NumPy would broadcast."""
+    """Of two operands that NumPy would broadcast; one that has the shape stays what it is."""
     shape = builders.broadcast_shapes(x.shape, y.shape)
     sides = (z if z.shape == shape else builders.broadcast_to(z, shape) for z in (x, y))
     return builders.outer_only(builders.compute(function, builders.pair(*map(_item, sides))))
@@ -359,7 +382,7 @@ def _matmul(x: Term, w: Term) -> Term:
 @st.composite
 def sums_of_layers(draw: Draw) -> Term:
     """Two or three summands, products of matrices, biases and others, in any order."""
-    m, n = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    m, n = draw(_size(3)), draw(_size(3))
     dtype = draw(_DTYPES)
 
     def summand(name: str) -> Term:
@@ -369,7 +392,7 @@ def sums_of_layers(draw: Draw) -> Term:
         if kind == "other":
             shape = draw(st.sampled_from(((m, n), (m, 1), (n,))))
             return builders.tensor(f"y{name}", shape, dtype)
-        k = draw(st.integers(1, 3))
+        k = draw(_size(3))
         x, w = (
             builders.tensor(f"x{name}", (m, k), dtype),
             builders.tensor(f"w{name}", (n, k), dtype),
@@ -390,8 +413,8 @@ def sums_of_layers(draw: Draw) -> Term:
 def steps_of_layers(draw: Draw) -> Term:
     """One step of a layer over several, perhaps with a bias along some axis."""
     dtype = draw(_DTYPES)
-    outer = tuple(draw(st.lists(st.integers(1, 3), min_size=2, max_size=3)))
-    k, n = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    outer = tuple(draw(st.lists(_size(3), min_size=2, max_size=3)))
+    k, n = draw(_size(3)), draw(_size(3))
     result = _matmul(builders.tensor("x", (*outer, k), dtype), builders.tensor("w", (n, k), dtype))
     if draw(st.booleans()):
         axes = [a for a, size in enumerate(result.shape) if size == n]
@@ -401,7 +424,7 @@ def steps_of_layers(draw: Draw) -> Term:
             bias = builders.unsqueeze(bias, bias.type.rank)
         result = _fold("add", result, bias)
     axis = draw(st.integers(0, result.type.rank - 1))
-    low = draw(st.integers(0, result.shape[axis] - 1))
+    low = draw(st.integers(0, max(result.shape[axis] - 1, 0)))
     if result.shape[axis] > 1 or draw(st.booleans()):
         result = builders.slice_(result, axis, low, low + 1)
     return builders.squeeze(result, axis)
@@ -413,7 +436,7 @@ def unrolled_lstms(draw: Draw, most: int = 3) -> Term:
 
     The result has the hidden states or the last states, or both.
     """
-    rows, depth, size = (draw(st.integers(1, 2)) for _ in range(3))
+    rows, depth, size = (draw(_size(2)) for _ in range(3))
     count = draw(st.integers(1, most))
     choose = draw(
         st.fixed_dictionaries(
@@ -498,7 +521,7 @@ def square_filters(draw: Draw, exact: bool = False) -> Term:
     def rarely(usual: Any, other: Any) -> Any:
         return usual if exact or draw(st.integers(0, 5)) else other
 
-    batch, channels, filters = (draw(st.integers(1, 3)) for _ in range(3))
+    batch, channels, filters = draw(_size(3)), draw(st.integers(1, 3)), draw(_size(3))
     dtype = rarely("float32", "int32")
     kernel = (3, rarely(3, 2))
     size = tuple(each + draw(st.integers(0, 5)) for each in kernel)

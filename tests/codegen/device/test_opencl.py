@@ -30,6 +30,7 @@ from glenside.language.builders import (
     elementwise,
     tensor,
 )
+from glenside.samples import with_drawn_weights
 from tests.codegen.codegen_help import convolution, leaves, weights
 from tests.codegen.gpu.device_help import check, compare, compiled, run
 from tests.codegen.programs import (
@@ -37,12 +38,12 @@ from tests.codegen.programs import (
     a_value_and_what_is_made_of_it,
     eight_layers,
     of_any_length,
+    over_nothing,
     small_net,
 )
 from tests.effort import tries
 from tests.models import LIGHT, onnxruntime_answers, small_network, two_outputs
 from tests.strategies import environment, terms
-from tests.test_light_models import with_random_weights
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +69,16 @@ def test_empty_arrays_and_odd_lengths(shape):
     check(of_any_length(shape))
 
 
+def test_what_is_computed_of_nothing():
+    expected = over_nothing()
+    for term, got in zip(expected, run(list(expected))[0], strict=True):
+        compare(got, np.asarray(expected[term], got.dtype))
+
+
 def test_host_operators_split_the_program():
     term, params = a_call_and_a_host_operator()
     program = check(term, params, tolerance=1e-3)
-    kinds = [isinstance(step, launch.PythonCall) for step in program.plan.steps]
+    kinds = [not isinstance(step, launch.KernelCall) for step in program.plan.steps]
     assert sum(kinds) == 2 and not kinds[0] and not kinds[-1]
 
 
@@ -152,7 +159,7 @@ def test_the_same_model_gives_the_same_source():
 
 
 def test_squeezenet():
-    model = with_random_weights(onnx.load(LIGHT / "light_squeezenet.onnx"))
+    model = with_drawn_weights(onnx.load(LIGHT / "light_squeezenet.onnx"))
     imported = load_model(model)
     program = compiled(imported.roots, imported.params, guarded=False)
     rng = np.random.default_rng(5)

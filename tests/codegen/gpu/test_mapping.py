@@ -60,12 +60,9 @@ def test_lifts_constraints_follow(kernel: int, stride: int) -> None:
             # 2. Tiles divide the padded input: they follow by whole strides and cover it.
             assert tiling.tile[axis] * stride == (tile - kernel) + stride or kernel == 1
             assert tiling.groups[axis] * tiling.tile[axis] >= space.axes[axis].size
-        # 3. K divisible by kernels per group.
-        assert tiling.groups[filters] * tiling.tile[filters] % tiling.tile[filters] == 0
-        assert (
-            tiling.groups[filters] * tiling.tile[filters] - space.axes[filters].size
-            < (tiling.tile[filters])
-        )
+        # 3. K divisible by kernels per group: none is left out, and no group has none.
+        beyond = tiling.groups[filters] * tiling.tile[filters] - space.axes[filters].size
+        assert 0 <= beyond < tiling.tile[filters]
         # 4. k²C divisible by the elements per thread.
         reduced = math.prod(space.axes[k].size for k in space.of("k"))
         steps = math.prod(each.chunk) // tiling.reduced_in_group
@@ -134,6 +131,21 @@ def test_a_reduction_is_split_where_results_are_few() -> None:
     assert math.prod(small.split) * small.threads[3] >= 8
     large = best_mapping(layer(64, 64, 112), H200)
     assert math.prod(large.split) == 1
+
+
+@pytest.mark.parametrize(
+    "scarce", ["peak", "cache_bandwidth", "bandwidth"], ids=lambda name: f"less {name}"
+)
+def test_what_is_scarce_decides_the_time(scarce: str) -> None:
+    """A kernel takes as long as the slower of computing and fetching, whichever it is."""
+    space = layer()
+    (chosen,) = best_mappings(space, H200, 1)
+    plenty = getattr(H200, scarce)
+    less = (
+        {dtype: rate / 1e4 for dtype, rate in plenty.items()} if scarce == "peak" else plenty / 1e4
+    )
+    slower = dataclasses.replace(H200, **{scarce: less})
+    assert predict(space, chosen, slower) > 10 * predict(space, chosen, H200)
 
 
 def test_any_product_has_a_mapping() -> None:

@@ -72,7 +72,8 @@ def test_a_shape_settles_the_symbols_of_the_others(ask):
     proto = helper.make_model(helper.make_graph([node], "g", [x, y], [result]))
     model = import_model(proto, shapes={"x": (5, 3)})
     assert model.inputs["y"].shape == (5, 3)
-    assert "the model says (N, 3)" in fails(proto, shapes={"x": (5, 3), "y": (4, 3)})
+    said = fails(proto, shapes={"x": (5, 3), "y": (4, 3)})
+    assert "the model says (N, 3), and N is 5 by input 'x'" in said
     assert "the model says (N, 3)" in fails(proto, shapes={"x": (5, 4)})
     assert "'w', the inputs are 'x', 'y'" in fails(proto, shapes={"w": (1,)})
     assert "whole numbers" in fails(proto, shapes={"x": (-1, 3)})
@@ -139,11 +140,16 @@ def test_what_must_be_constant_names_the_input_it_depends_on():
     assert model.outputs["y"].shape == (6,)
 
 
-def test_values_out_of_order():
+def test_values_that_wait_for_each_other():
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (2,))
-    nodes = [helper.make_node("Neg", ["b"], ["y"]), helper.make_node("Neg", ["x"], ["b"])]
+    nodes = [
+        helper.make_node("Neg", ["x"], ["a"]),
+        helper.make_node("Add", ["a", "y"], ["b"]),
+        helper.make_node("Neg", ["b"], ["y"]),
+    ]
     result = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    assert fails(helper.make_model(helper.make_graph(nodes, "g", [x], [result])))
+    message = fails(helper.make_model(helper.make_graph(nodes, "g", [x], [result])))
+    assert message == "node 'y' (Neg) waits for its own result: the graph has a cycle"
 
 
 def test_unknown_operators_and_known_ones_that_cannot_be_read_are_in_one_error() -> None:

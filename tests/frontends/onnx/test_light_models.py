@@ -8,6 +8,7 @@ import pytest
 from onnx import numpy_helper
 
 from glenside.frontends.onnx import import_model
+from glenside.samples import sample_model
 
 FOLDER = Path(onnx.__file__).parent / "backend/test/data/light"
 SMALL = ["squeezenet", "shufflenet", "inception_v1"]
@@ -29,32 +30,9 @@ def test_gives_the_answer_stored_beside_the_model(name, ask):
     np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-5)
 
 
-def with_random_weights(proto):
-    """Their weights are each one number, which would hide a wrong layout."""
-    rng = np.random.default_rng(0)
-    arrays = {each.name: numpy_helper.to_array(each) for each in proto.graph.initializer}
-    kept = []
-    for node in proto.graph.node:
-        if node.op_type != "ConstantOfShape":
-            kept.append(node)
-            continue
-        shape = arrays[node.input[0]]
-        if len(shape) > 1:
-            values = rng.standard_normal(shape) * np.sqrt(2 / np.prod(shape[1:]))
-        else:
-            values = rng.uniform(0.5, 1.5, shape)
-        proto.graph.initializer.append(
-            numpy_helper.from_array(values.astype(np.float32), node.output[0])
-        )
-    del proto.graph.node[:]
-    proto.graph.node.extend(kept)
-    proto.ir_version = 8  # From 4 on initializers need not be inputs.
-    return proto
-
-
 @pytest.mark.parametrize("name", SMALL)
-def test_with_random_weights_agrees_with_onnxruntime(name, ask):
-    proto = with_random_weights(onnx.load(FOLDER / f"light_{name}.onnx"))
+def test_with_drawn_weights_agrees_with_onnxruntime(name, ask):
+    proto = sample_model(name)
     model = import_model(proto)
     rng = np.random.default_rng(1)
     inputs = {n: rng.standard_normal(t.shape).astype(t.dtype) for n, t in model.inputs.items()}

@@ -6,11 +6,10 @@ U1 to U10 number the faults that were found in the original.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from egglog import RewriteOrRule, String, Vec, eq, i64, ne, rule, union, var, vars_
+from egglog import Fact, RewriteOrRule, String, Vec, eq, i64, ne, rule, union, var, vars_
 from hypothesis import strategies as st
 
 import glenside.hw_targets  # noqa: F401  (registers the units)
@@ -21,7 +20,7 @@ from glenside.rewrites.engine.types import typed
 from glenside.rewrites.rules.im2col import root
 from glenside.rewrites.soundness import Counterexample, NeverFired, check_fires, check_sound
 from glenside.rewrites.soundness.programs import convolutions, linear_layers
-from glenside.rewrites.vocabulary import NO_DTYPE, Access, ints, lengths
+from glenside.rewrites.vocabulary import NO_DTYPE, Access, ints, lengths, take
 from tests.effort import tries
 from tests.rewrites.instances import Draw, dtypes, leaf
 from tests.strategies import shapes
@@ -294,13 +293,133 @@ def concat_out_of_cart_item() -> Iterator[RewriteOrRule]:
     ).then(union(whole).with_(x.cart_prod(w, 0).concat(y.cart_prod(z, 0), at)))
 
 
+# --- rules that ship, without what they ask of empty axes, items and strides ---------------------
+
+
+def unguarded(shipped: str, *parameters: int) -> Callable[[Cases], Cases]:
+    """A mutant of a rule that ships, tried on the programs on which that one is."""
+
+    def define(cases: Cases) -> Cases:
+        (one,) = rule_named(f"{shipped}({','.join(map(str, parameters))})")
+        name = f"{shipped}-{cases.__name__.replace('_', '-')}"
+        MUTANTS[name] = Rule(name, tuple(cases()), False, programs=one.programs), None
+        return cases
+
+    return define
+
+
+@unguarded("reshape-out-of-dot")
+def dot_of_empty_tuples() -> Iterator[RewriteOrRule]:
+    """An empty tuple axis says nothing of those behind it: (0) is reshaped to (0 2)."""
+    yield rule(
+        eq(whole).to(x.reshape(s, t).compute("dot", dtype)),
+        eq(v).to(x.item),
+        eq(v[0]).to(t[0]),
+    ).then(union(whole).with_(x.compute("dot", dtype).reshape(s, ints())))
+
+
+def _softmax_out_of_reshape(*facts: Fact) -> Iterator[RewriteOrRule]:
+    own = var("own", Vec[i64])
+    yield rule(
+        eq(whole).to(x.reshape(s, ints()).access(n).compute("softmax", NO_DTYPE)),
+        eq(s.length()).to(n + 1),
+        eq(own).to(x.outer),
+        eq(a).to(own.length() - 1),
+        eq(s[n]).to(own[a]),
+        eq(t).to(take(s, n)),
+        *facts,
+    ).then(union(whole).with_(x.access(a).compute("softmax", NO_DTYPE).reshape(t, ints(s[n]))))
+
+
+@unguarded("softmax-out-of-reshape")
+def softmax_of_items() -> Iterator[RewriteOrRule]:
+    """What is reshaped may have items: its last axis is not the one that is kept."""
+    yield from _softmax_out_of_reshape(s[n] > 0)
+
+
+@unguarded("softmax-out-of-reshape")
+def softmax_of_nothing() -> Iterator[RewriteOrRule]:
+    """The axis that is kept may be empty: then the others need not be as many."""
+    yield from _softmax_out_of_reshape(eq(x.item.length()).to(i64(0)))
+
+
+@unguarded("scale-into-product")
+def scale_with_items() -> Iterator[RewriteOrRule]:
+    """One number for all outer axes is not one number where there are items."""
+    z = var("z", Access)
+    shape, of_z, one = vars_("shape of_z one", Vec[i64])
+    product = x.cart_prod(y, a).compute("dot", dtype).access(0)
+    single = z.reshape(one, ints()).broadcast(shape)
+    scaled = x.access(0).pair(single.access(0)).compute("mul", NO_DTYPE).access(high)
+    yield rule(
+        eq(whole).to(product.pair(z.broadcast(v).access(0)).compute("mul", NO_DTYPE)),
+        whole.access(n).compute("softmax", NO_DTYPE),
+        eq(dtype).to(x.dtype),
+        eq(shape).to(lengths(x)),
+        eq(one).to(shape.map(lambda each: each.min(1).max(1))),
+        eq(high).to(x.outer.length()),
+        eq(of_z).to(z.outer),
+        eq(of_z).to(of_z.map(lambda each: each.min(1).max(1))),
+    ).then(union(whole).with_(scaled.cart_prod(y, a).compute("dot", dtype).access(0)))
+
+
+def _conv2d(form: str) -> tuple[Access, Access]:
+    """Windows over some channels, and the unit."""
+    sizes = ints(1, 1, s[1], s[2], t[1], t[2])
+    unit = Access.call(Vec[Access](w, x), f"systolic-conv2d-{form}", sizes)
+    return x.access(1).windows(s, t, ints(1, 1, 1)).squeeze(1), unit
+
+
+@unguarded("systolic-conv2d-nchw", 1, 1)
+def conv2d_of_some_channels() -> Iterator[RewriteOrRule]:
+    """Windows of two channels of three are one, too, in steps of two."""
+    looks, unit = _conv2d("nchw")
+    product = w.access(1).cart_prod(looks, 0).compute("dot", dtype)
+    yield rule(
+        eq(whole).to(product.transpose(ints(1, 0, 2, 3))),
+        eq(s.length()).to(i64(3)),
+        eq(t.length()).to(i64(3)),
+        eq(dtype).to(x.dtype),
+        eq(v).to(whole.outer),
+    ).then(*typed(unit, v, ints(), dtype), union(whole).with_(unit))
+
+
+def _conv2d_im2col(*facts: Fact) -> Iterator[RewriteOrRule]:
+    looks, unit = _conv2d("im2col-nchw")
+    found, places = var("found", Access), var("places", Vec[i64])
+    product = w.access(1).flatten().cart_prod(found.flatten(), 0).compute("dot", dtype)
+    yield rule(
+        eq(whole).to(product.reshape(v, ints()).transpose(ints(1, 0, 2, 3))),
+        eq(found).to(looks),
+        eq(s.length()).to(i64(3)),
+        eq(t.length()).to(i64(3)),
+        eq(dtype).to(x.dtype),
+        eq(places).to(found.outer),
+        eq(v).to(ints(v[0]).append(places)),
+        *facts,
+    ).then(
+        *typed(unit, ints(places[0], v[0], places[1], places[2]), ints(), dtype),
+        union(whole).with_(unit),
+    )
+
+
+@unguarded("systolic-conv2d-im2col-nchw", 1, 1)
+def im2col_of_some_channels() -> Iterator[RewriteOrRule]:
+    """As for the unit that does not form the windows itself."""
+    yield from _conv2d_im2col(eq(lengths(w)).to(ints(v[0]).append(s)))
+
+
+@unguarded("systolic-conv2d-im2col-nchw", 1, 1)
+def im2col_of_other_filters() -> Iterator[RewriteOrRule]:
+    """Flattened, filters of any axes are alike."""
+    yield from _conv2d_im2col(eq(s[0]).to(lengths(x)[1]))
+
+
 @pytest.mark.parametrize("name", MUTANTS)
 def test_unsound_rules_are_found_out(name: str) -> None:
     made, programs = MUTANTS[name]
-    started = time.monotonic()
     with pytest.raises(Counterexample):
-        check_sound(made, programs, examples=300, smallest=False)
-    assert time.monotonic() - started < 60
+        check_sound(made, programs, smallest=False)
 
 
 # --- rules that miss what they should find ------------------------------------------------------

@@ -61,11 +61,13 @@ def prove_all(
     keep: bool = True,
     jobs: int = 1,
     progress: Callable[[str, int, int], None] | None = None,
+    proved: Callable[[Verdict], None] | None = None,
 ) -> list[Verdict]:
     """The verdicts of several rules, in their order.
 
     :param jobs: processes.
     :param progress: called with (rule, rules done, rules in all).
+    :param proved: called with each verdict as it is found.
     """
     require_solver()
     from glenside.rewrites.soundness.proofs import cache, parallel
@@ -79,6 +81,9 @@ def prove_all(
             verdict = known.get(cache.key(rule, bound))
             if verdict is not None:
                 found[number] = verdict
+        for verdict in found.values():
+            if proved:
+                proved(verdict)
     missing = [(number, rule) for number, rule in enumerate(ruleset) if number not in found]
     judged = parallel.each(functools.partial(_verdict, limits), [r for _, r in missing], jobs)
     if progress and missing:
@@ -89,6 +94,8 @@ def prove_all(
             cache.add(cache.key(rule, bound), verdict)
         if progress:
             progress(rule.name, len(found), len(ruleset.rules))
+        if proved:
+            proved(verdict)
     return [found[number] for number in range(len(ruleset.rules))]
 
 

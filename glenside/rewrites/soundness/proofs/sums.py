@@ -57,7 +57,7 @@ class Sum:
         def body(i: Index) -> Element:
             return self.body([*i[:axis], plus(i[axis], low), *i[axis + 1 :]])
 
-        return Sum(lengths, body, self.count)
+        return _without_ones(Sum(lengths, body, self.count))
 
     def halves(self, axis: int, at: Length) -> tuple[Sum, Sum]:
         """Cut along an axis."""
@@ -261,7 +261,7 @@ def _joined(comparison: Comparison, s: Sum, index: Index, inner: list[Sum]) -> l
         def body(j: Index) -> Element:
             return _summands(comparison, s.body(j[:rank]), s.count)[k].body(j[rank:])
 
-        return Sum(s.lengths + inner[k].lengths, body, inner[k].count)
+        return _without_ones(Sum(s.lengths + inner[k].lengths, body, inner[k].count))
 
     comparison.facts.steps.add("joins sums")
     return [one(k) for k in range(len(inner))]
