@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,15 +88,25 @@ def _denoted(stream: str) -> Denoted:
     return Denoted(NAME, operands, ("R", "C"), positive, _TERM)
 
 
-_STREAM, _ROW = _denoted("((M) (R))"), _denoted("(() (R))")
+@dataclass(frozen=True)
+class _OfEither:
+    """A stream of rows, or a row."""
+
+    stream: Denoted
+    row: Denoted
+
+    def __call__(
+        self, logic: Logic, operands: Sequence[Denotation], parameters: Lengths
+    ) -> Denotation:
+        several = logic.decide(logic.rank(operands[0].outer) > 0)
+        return (self.stream if several else self.row)(logic, operands, parameters)
+
+    def __str__(self) -> str:
+        return f"{self.stream}; {self.row}"
 
 
-def _denote(logic: Logic, operands: Sequence[Denotation], parameters: Lengths) -> Denotation:
-    stream = logic.decide(logic.rank(operands[0].outer) > 0)
-    return (_STREAM if stream else _ROW)(logic, operands, parameters)
-
-
-UNIT = register_unit(Unit(NAME, _meaning, _simulate, array=_size, denote=_denote))
+_DENOTE = _OfEither(_denoted("((M) (R))"), _denoted("(() (R))"))
+UNIT = register_unit(Unit(NAME, _meaning, _simulate, array=_size, denote=_DENOTE))
 
 CONV2D = "conv2d"
 """The option that adds the units of ``systolic_convolution.py``."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from glenside.hw_targets.declare.sizes import HOLDS, Condition, Size
-from glenside.hw_targets.declare.template import Operand, OperandType, Template
+from glenside.hw_targets.declare.template import Operand, OperandType, Template, spelled
 from glenside.language.denotation import Denotation, Lengths, Logic, floor_divide
 from glenside.language.operators import OPERATORS, Kind
 
@@ -45,6 +45,16 @@ class Denoted:
         sizes = self._sizes(logic, given, dict(zip(self.parameters, parameters, strict=True)))
         dtype = self._dtype(logic, given)
         return _Built(logic, sizes, given, dtype).build(self.term)
+
+    def __str__(self) -> str:
+        """All of it in one line, which does not change from run to run."""
+        operands = ", ".join(f"{name} {each}" for name, each in self.operands.items())
+        conditions = ", ".join(each.text for each in self.conditions)
+        how = "any split" if self.free else "as split"
+        return (
+            f"{self.unit}: {spelled(self.term)} of {operands} {how}, {tuple(self.parameters)} "
+            f"where {conditions}, {self.dtypes}"
+        )
 
     def _sizes(
         self, logic: Logic, given: Mapping[str, Denotation], sizes: dict[str, Any]

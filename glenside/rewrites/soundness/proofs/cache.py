@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from glenside.rewrites.ruleset import Rule
 from glenside.rewrites.soundness.proofs import fingerprint
-from glenside.rewrites.soundness.proofs.reader import read as read_rule
 from glenside.rewrites.soundness.proofs.verdicts import Verdict, from_data
 
 VARIABLE = "GLENSIDE_PROOFS"
@@ -29,10 +29,11 @@ def user_file() -> Path:
     return Path(cache) / "glenside" / "proofs.json"
 
 
-def key(rule: Rule, bound: int) -> str:
-    """Under which the verdict of a rule is filed."""
-    own = fingerprint.of_rule(read_rule(rule))
-    return f"{rule.name} {own} {fingerprint.of_prover()} {bound}"
+def keys(rules: Sequence[Rule], bound: int) -> list[str]:
+    """Under which the verdicts of rules are filed."""
+    found = fingerprint.of_rules(rules)
+    prover = fingerprint.of_prover()
+    return [f"{rule.name} {found[rule.name]} {prover} {bound}" for rule in rules]
 
 
 def read() -> dict[str, Verdict]:

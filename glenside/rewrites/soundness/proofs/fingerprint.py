@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from glenside.language import denotation, functions, operators, units
 from glenside.rewrites.engine import known_zeros
+from glenside.rewrites.ruleset import Rule
 from glenside.rewrites.soundness.proofs.reader import (
     Call,
     Case,
@@ -18,8 +19,15 @@ from glenside.rewrites.soundness.proofs.reader import (
     Primitive,
     Reading,
     Variable,
+    read,
     substituted,
 )
+
+
+def of_rules(rules: Iterable[Rule]) -> dict[str, str]:
+    """Those of several, by name."""
+    together = tuple(rules)
+    return {rule.name: of_rule(read(rule, together)) for rule in together}
 
 
 def of_rule(reading: Reading) -> str:

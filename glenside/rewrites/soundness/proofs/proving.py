@@ -76,11 +76,8 @@ def prove_all(
     limits = _Limits(bound, seconds, examples)
     found: dict[int, Verdict] = {}
     if keep:
-        known = cache.read()
-        for number, rule in enumerate(ruleset):
-            verdict = known.get(cache.key(rule, bound))
-            if verdict is not None:
-                found[number] = verdict
+        known, keys = cache.read(), cache.keys(ruleset.rules, bound)
+        found = {number: known[key] for number, key in enumerate(keys) if key in known}
         for verdict in found.values():
             if proved:
                 proved(verdict)
@@ -91,7 +88,7 @@ def prove_all(
     for (number, rule), verdict in zip(missing, judged, strict=True):
         found[number] = verdict
         if keep:
-            cache.add(cache.key(rule, bound), verdict)
+            cache.add(keys[number], verdict)
         if progress:
             progress(rule.name, len(found), len(ruleset.rules))
         if proved:
