@@ -25,6 +25,7 @@ from glenside.rewrites.soundness.proofs.polynomials import difference, same
 
 AXIS, RUN = "axis", "run"
 _ONES = "ones:"
+_MOST_KNOWN = 4
 
 
 @dataclass(frozen=True)
@@ -233,12 +234,27 @@ class Axes:
             if run is not None:
                 start, stop = difference(axis, behind), difference(axis, end)
                 if set(start) <= {()} and start.get((), 0) >= (0 if within else 1):
-                    raise _first(run)
+                    raise self._first(run)
                 if set(stop) <= {()} and stop.get((), 0) < 0:
-                    raise _last(run)
+                    raise self._last(run)
             behind = end
 
     # --- looking at axes one by one ---------------------------------------------------------------
+
+    def _known(self, run: Run) -> Undetermined | None:
+        """What there is to decide of a run whose rank is known: nothing."""
+        for rank in range(_MOST_KNOWN + 1):
+            if self.facts.holds(run.rank == rank):
+                return Undetermined([Cut(run.origin, (AXIS,) * rank)])
+        return None
+
+    def _first(self, run: Run) -> Undetermined:
+        either = Undetermined([Cut(run.origin, ())], [Cut(run.origin, (AXIS, RUN))])
+        return self._known(run) or either
+
+    def _last(self, run: Run) -> Undetermined:
+        either = Undetermined([Cut(run.origin, ())], [Cut(run.origin, (RUN, AXIS))])
+        return self._known(run) or either
 
     def each(self, lengths: Lengths) -> None:
         """No length may stand for a run.
@@ -260,7 +276,7 @@ class Axes:
     def first(self, lengths: Lengths) -> None:
         """The first length may not stand for a run, nor be missing where there is one."""
         if lengths and (run := self.run(lengths[0])) is not None:
-            raise _first(run)
+            raise self._first(run)
 
     def decide(self, condition: Any, lengths: Iterable[Length]) -> bool:
         """Whether a condition on the ranks of these lists holds."""
@@ -310,11 +326,10 @@ class Axes:
 
     def _aligned(self, left: Lengths, right: Lengths) -> Undetermined:
         for each in (*left, *right):
-            known = self.run(each)
+            run = self.run(each)
+            known = None if run is None else self._known(run)
             if known is not None:
-                for rank in range(self.bound + 1):
-                    if self.facts.holds(known.rank == rank):
-                        return Undetermined([Cut(known.origin, (AXIS,) * rank)])
+                return known
         one, other = self.run(left[0]), self.run(right[0])
         for run, own, others in ((one, left, right), (other, right, left)):
             if run is not None and len(own) == 1 and not any(same(run.length, n) for n in others):
@@ -358,11 +373,3 @@ def _said(value: Length, known: Length) -> Decision:
 
 VARIABLE = "?"
 """Before the names of integers that stand for variables of a rule."""
-
-
-def _first(run: Run) -> Undetermined:
-    return Undetermined([Cut(run.origin, ())], [Cut(run.origin, (AXIS, RUN))])
-
-
-def _last(run: Run) -> Undetermined:
-    return Undetermined([Cut(run.origin, ())], [Cut(run.origin, (RUN, AXIS))])

@@ -205,7 +205,7 @@ class Facts:
             return True
         if len(p) <= _MOST_TERMS:
             # Where a p = 0 and a is not 0, p is.
-            for key in rewriter.atoms[:_MOST_CANCELLED]:
+            for key in rewriter.beside(p)[:_MOST_CANCELLED]:
                 vanishes = not rewriter.reduce(multiplied(p, {(key,): 1}))
                 if vanishes and self._check(atom(key) == 0) == z3.unsat:
                     return True

@@ -195,10 +195,11 @@ class Rewriter:
                 todo += filter(None, (_overlap(rule, (lead, rest)) for rule in kept))
             self.rules.append((lead, rest))
 
-    @property
-    def atoms(self) -> list[int]:
-        """What the leading monomials are made of."""
-        return sorted({atom for lead, _ in self.rules for atom in lead})
+    def beside(self, p: Polynomial) -> list[int]:
+        """Atoms that leading monomials have beside one of ``p``."""
+        own = {atom for monomial in p for atom in monomial}
+        leads = [lead for lead, _ in self.rules if len(lead) > 1 and own & set(lead)]
+        return sorted({atom for lead in leads for atom in lead})
 
     def reduce(self, p: Polynomial) -> Polynomial:
         """The normal form modulo the equations, as far as a bounded number of steps goes."""
@@ -208,7 +209,7 @@ class Rewriter:
                     (
                         (rest, left)
                         for lead, rest in self.rules
-                        if (left := _quotient(lead, monomial)) is not None
+                        if lead[0] in monomial and (left := _quotient(lead, monomial)) is not None
                     ),
                     None,
                 )

@@ -112,7 +112,7 @@ class Search:
     def run(self, most_open: int = 1) -> Found:
         """Proves every instance; gives up at the first refutation, or so many that stay open."""
         found = Found()
-        stack: list[tuple[Decision, ...]] = [()]
+        stack: list[tuple[Decision, ...]] = [_ranks_asked_for(self.case)]
         while stack:
             decisions = stack.pop()
             if time.process_time() > self.deadline:
@@ -357,6 +357,31 @@ def _accesses(case: Case) -> frozenset[str]:
                 else:
                     stack.append((each, position < count))
     return frozenset(found)
+
+
+def _ranks_asked_for(case: Case) -> tuple[Cut, ...]:
+    """The lists whose rank a condition gives: it would come to that anyway, step by step."""
+    equations = [fact for fact in case.facts if isinstance(fact, Equation)]
+    both = [(e.left, e.right) for e in equations] + [(e.right, e.left) for e in equations]
+    lists = {a.name: b for a, b in both if isinstance(a, Variable) and isinstance(b, Call)}
+    defined = definitions(case)
+    found: dict[str, Cut] = {}
+    for one, other in both:
+        if not (isinstance(one, Call) and one.name == "vec-length" and isinstance(other, Literal)):
+            continue
+        (of,) = one.arguments
+        name = of.name if isinstance(of, Variable) else ""
+        if isinstance(of, Variable) and name in lists:
+            of = lists[name]
+        if isinstance(of, Call) and of.name in TYPE_OF and isinstance(of.arguments[0], Variable):
+            name = of.arguments[0].name
+            if name in defined:
+                continue
+            name = f"{name}.{of.name.rpartition('.')[2]}"
+        elif isinstance(of, Call):
+            continue
+        found[name] = Cut(name, (AXIS,) * other.value)
+    return tuple(found.values())
 
 
 def whole_operands(case: Case) -> frozenset[str]:
