@@ -215,7 +215,7 @@ class Comparison:
                 last = problem
         answer = facts.equal(product(one.lengths), product(other.lengths))
         if answer:
-            if a.operation in ("add", "mul"):
+            if a.operation in ("add", "mul") and not facts.equal(product(one.lengths), 1):
                 facts.steps.add(REGROUPED)
             index = [fresh("i") for _ in one.lengths]
             with facts.scope(*within(index, one.lengths)):
@@ -255,7 +255,7 @@ class Comparison:
             return [factor for each in e.operands for factor in self._factors(each)]
         if isinstance(e, Apply) and e.function[0] == "div" and self.is_real(e):
             self.facts.steps.add("moves divisions")
-            return [*self._factors(e.operands[0]), Apply(("reciprocal",), [e.operands[1]])]
+            return [*self._factors(e.operands[0]), Apply(("recip",), [e.operands[1]])]
         return [e]
 
     def is_real(self, division: Apply) -> bool:

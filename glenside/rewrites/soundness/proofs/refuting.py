@@ -16,6 +16,7 @@ from glenside.language import builders
 from glenside.language.denotation import Lengths
 from glenside.language.functions import FUNCTIONS
 from glenside.language.operators import OPERATORS, Kind
+from glenside.language.shape import HALVES
 from glenside.language.term import Term, make, topological_order
 from glenside.rewrites.engine.encoding import decode
 from glenside.rewrites.ruleset import Rule, RuleSet
@@ -79,6 +80,11 @@ def _roots(builder: _Builder) -> Iterator[Term]:
                     yield term
 
 
+def _exact(dtype: str) -> str:
+    """Halves round what is as it should be."""
+    return "float32" if dtype in HALVES else dtype
+
+
 class _Builder:
     """Terms for the expressions of a case, sizes as a model has them."""
 
@@ -138,7 +144,7 @@ class _Builder:
             return self.term(self._evaluation.defined[name])
         leaf = self._evaluation.leaves[name]
         shape = self.lengths(leaf.outer) + self.lengths(leaf.item)
-        dtype = self.dtype or self.text(leaf.dtype, "float64")
+        dtype = self.dtype or _exact(self.text(leaf.dtype, "float64"))
         return builders.access(
             builders.tensor(name.strip("_"), shape, dtype), len(self.lengths(leaf.outer))
         )
@@ -153,7 +159,7 @@ class _Builder:
             case Kind.INTS:
                 return self.lengths(value)
             case Kind.DTYPE:
-                return self.dtype or self.text(value, "float64")
+                return self.dtype or _exact(self.text(value, "float64"))
             case Kind.FILL:
                 return self.text(value, "zero")
             case Kind.NUMBER:
