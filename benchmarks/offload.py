@@ -82,7 +82,7 @@ def measure(file: str, target: str, check: bool) -> dict[str, Any]:
     error: float | None = None
     if check:
         try:
-            error = compare(program, load_model(file))
+            error = compare(program, load_model(file)).error
         except CheckFailed as problem:
             print(problem, file=sys.stderr)
             error = float("inf")

@@ -4,6 +4,8 @@
 the ways to say it, picks the cheapest for the target and compiles it.
 """
 
+from glenside import start_up  # isort: skip  # noqa: F401  (Before all that takes time.)
+
 from glenside import errors
 from glenside.errors import GlensideError
 from glenside.explore import explore

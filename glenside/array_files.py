@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import os
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
-from glenside.errors import InputError
+from glenside.errors import InputError, NotEnoughMemory
+from glenside.files import replacing
+from glenside.language.memory import require
 from glenside.language.shape import BFLOAT16
 
 Array = np.ndarray[Any, Any]
@@ -48,6 +52,8 @@ def _read[T](path: Path, otherwise: str, reader: Callable[[Path], T]) -> T:
         if problem.strerror:
             raise InputError(f"cannot read {path}: {problem.strerror}") from problem
         raise InputError(f"{path} {otherwise}") from problem
+    except NotEnoughMemory:
+        raise
     except Exception as problem:  # Readers raise whatever their parsers raise.
         raise InputError(f"{path} {otherwise}") from problem
 
@@ -59,11 +65,36 @@ def _read_tensor(path: Path) -> Array:
 
 
 def _load_numpy(path: Path) -> Array | dict[str, Array]:
-    loaded = np.load(path, allow_pickle=False)
-    if isinstance(loaded, np.ndarray):
-        return _named(loaded)
-    with loaded as archive:
-        return {name: _named(archive[name]) for name in archive.files}
+    if not zipfile.is_zipfile(path):
+        with open(path, "rb") as file:
+            size = _declared(file, os.fstat(file.fileno()).st_size)
+        require(size, str(path))
+        return _named(np.load(path, allow_pickle=False))
+    with zipfile.ZipFile(path) as archive:
+        total = 0
+        for member in archive.infolist():
+            with archive.open(member) as file:
+                total += _declared(file, member.file_size)
+        require(total, f"{path}: what it holds")  # A few bytes may stand for many.
+    with np.load(path, allow_pickle=False) as arrays:
+        return {name: _named(arrays[name]) for name in arrays.files}
+
+
+def _declared(file: IO[bytes], there: int) -> int:
+    """Bytes of the array that the header of an ``.npy`` announces.
+
+    :raises ValueError: it is none, or there are not as many.
+    """
+    version = np.lib.format.read_magic(file)
+    reader = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }[version]
+    shape, _, dtype = reader(file)
+    size = math.prod(shape) * dtype.itemsize
+    if size > there:
+        raise ValueError(f"an array of {size} bytes in {there}")
+    return size
 
 
 def _named(array: Array) -> Array:
@@ -77,7 +108,7 @@ def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
     :raises InputError: the file cannot be written.
     """
     try:
-        with zipfile.ZipFile(path, "w") as archive:
+        with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
             for name, array in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -10,8 +11,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypedDict
 
 import numpy as np
 import typer
@@ -21,11 +23,15 @@ from rich.table import Table
 from rich.text import Text
 
 import glenside
+from glenside import start_up
 from glenside.array_files import read_array, read_npz, write_npz
-from glenside.errors import GlensideError, InputError
+from glenside.errors import CheckFailed, Damaged, GlensideError, InputError
 from glenside.explore_hardware import AREAS, SOLVER_LIMIT
+from glenside.files import write_text
 from glenside.hardware_front import check_plot_path
 from glenside.hw_targets.target import Progress as Listener
+from glenside.hw_targets.target import check_can_save
+from glenside.interrupt import left_behind
 from glenside.language import AccessType, random_inputs
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
 from glenside.program import Program
@@ -33,7 +39,7 @@ from glenside.quantization import Quantization
 from glenside.user_modules import import_module
 
 if TYPE_CHECKING:
-    from glenside.rewrites.ruleset import RuleSet
+    from glenside.rewrites.ruleset import Rule, RuleSet
     from glenside.rewrites.soundness import Verdict
     from glenside.tune import BuiltProduct
 
@@ -99,7 +105,24 @@ ImportOption = Annotated[
         callback=_import_all,
         is_eager=True,
         help="A module, or a .py file, that declares accelerators, targets or rules of your own; "
-        "repeat it for several.",
+        "repeat it for several. What it calls RULES, or else the rules that it defines, are "
+        "explored beside the target's.",
+    ),
+]
+RulesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rules",
+        metavar="MODULE:NAME",
+        help="Rules in place of the target's; repeat it for several.",
+    ),
+]
+AddRulesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--add-rules",
+        metavar="MODULE:NAME",
+        help="Rules beside the target's; repeat it for several.",
     ),
 ]
 
@@ -109,6 +132,8 @@ def optimize(
     model: ModelArgument,
     target: TargetOption = None,
     imports: ImportOption = None,
+    rules: RulesOption = None,
+    add_rules: AddRulesOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
     output: Annotated[
@@ -127,7 +152,8 @@ def optimize(
     node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
     iter_limit: Annotated[int, typer.Option(min=0, help="Most iterations.")] = ITER_LIMIT,
     time_limit: Annotated[
-        float | None, typer.Option(min=0, help="Most seconds of exploration.")
+        float | None,
+        typer.Option(min=0, help="Most seconds in all, but importing and quantising."),
     ] = None,
     cost_model: Annotated[
         str | None,
@@ -169,6 +195,8 @@ def optimize(
         raise InputError("--percentile is of the samples to quantise with: give --quantize as well")
     if ilp_limit is not None and extractor != "ilp":
         raise InputError(f"--ilp-limit is for --extractor ilp, not {extractor}")
+    if output is not None:
+        check_can_save(target or DEFAULT_TARGET)  # Before all that takes long.
     quantization = None
     if quantize is not None:
         quantization = Quantization(read_npz(quantize), 100.0 if percentile is None else percentile)
@@ -178,6 +206,7 @@ def optimize(
             target or DEFAULT_TARGET,
             shapes=_shapes(shape),
             params=read_npz(params) if params else None,
+            **_rules(rules, add_rules, imports),
             precision=precision,
             node_limit=node_limit,
             iter_limit=iter_limit,
@@ -225,23 +254,35 @@ def run(
     ] = None,
     target: TargetOption = None,
     imports: ImportOption = None,
+    rules: RulesOption = None,
+    add_rules: AddRulesOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE.npz", help="Write the outputs to this .npz."),
     ] = None,
+    untrusted: Annotated[
+        bool,
+        typer.Option(
+            "--untrusted",
+            help="Run a saved program by the interpreter, slowly and without any code of it.",
+        ),
+    ] = False,
     repeat: Annotated[int, typer.Option(min=1, help="Run so many times; report the best.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of random inputs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
     """Run a saved program, or a model after optimising it for --target.
 
-    --target, --shape and --params are for models: a saved program has its own.
+    A saved program holds compiled code, which runs with all your rights: give --untrusted for one
+    from others. --target, --shape, --params and rules are for models: a saved program has its own.
     """
     if output is not None and output.suffix != ".npz":
         raise InputError(f"--output {output}: outputs are written as .npz; name a file so")
-    loaded = _program(program, target, shape, params)
+    loaded = _program(
+        program, target, shape, params, rules, add_rules, imports, trusted=not untrusted
+    )
     arrays = _inputs(loaded, inputs or [], seed)
     seconds = []
     for _ in range(repeat):
@@ -264,6 +305,43 @@ def run(
     _out.print(f"{min(seconds) * 1e3:.2f} ms" + (f", best of {repeat}" if repeat > 1 else ""))
 
 
+@app.command()
+def verify(
+    program: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A saved program's directory.", show_default=False)
+    ],
+    imports: ImportOption = None,
+    run: Annotated[
+        bool,
+        typer.Option(
+            "--run",
+            help="Run its compiled code as well, and compare it with the interpreter on random "
+            "inputs. For programs that you trust.",
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+) -> None:
+    """Check a saved program; exit code 1 when it is damaged or computes something else.
+
+    The hash of every file, every number of the plan by which kernels are run, and the program as a
+    term against its inputs, parameters and outputs. No code of it is run, unless with --run.
+    """
+    from glenside.verify import verify
+
+    try:
+        found = verify(program, run=run)
+    except (Damaged, CheckFailed) as problem:
+        _show(problem)
+        raise typer.Exit(1) from problem
+    if as_json:
+        print(json.dumps({each.what: each.found for each in found}, indent=2))
+        return
+    table = Table("checked", "found")
+    for each in found:
+        table.add_row(each.what, each.found)
+    _out.print(table)
+
+
 @app.command("explore-hardware")
 def explore_hardware(
     model: ModelArgument,
@@ -279,6 +357,8 @@ def explore_hardware(
         ),
     ] = None,
     imports: ImportOption = None,
+    rules: RulesOption = None,
+    add_rules: AddRulesOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
     node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
@@ -306,6 +386,7 @@ def explore_hardware(
             candidate,
             shapes=_shapes(shape),
             params=read_npz(params) if params else None,
+            **_rules(rules, add_rules, imports),
             node_limit=node_limit,
             iter_limit=iter_limit,
             solver_limit=solver_limit,
@@ -314,7 +395,7 @@ def explore_hardware(
     text = json.dumps(front.to_json(), indent=2)
     if output is not None:
         try:
-            output.write_text(text + "\n")
+            write_text(output, text + "\n")
         except OSError as problem:
             raise InputError(f"cannot write {output}: {problem.strerror}") from problem
     if plot is not None:
@@ -350,15 +431,20 @@ def explain(
     ] = None,
     target: TargetOption = None,
     imports: ImportOption = None,
+    rules: RulesOption = None,
+    add_rules: AddRulesOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """Say from which layer each accelerator call came, by which rules, and what stayed on the host.
 
-    --target, --shape and --params are for models: a saved program has its own.
+    --target, --shape, --params and rules are for models: a saved program has its own.
     """
-    told = _program(program, target, shape, params).explain(node)
+    saved = Path(program).is_dir()  # What is told of it needs no compiled code.
+    told = _program(
+        program, target, shape, params, rules, add_rules, imports, trusted=not saved
+    ).explain(node)
     if as_json:
         print(json.dumps(told.to_json(), indent=2))
     else:
@@ -370,6 +456,8 @@ def explore(
     model: ModelArgument,
     target: TargetOption = None,
     imports: ImportOption = None,
+    rules: RulesOption = None,
+    add_rules: AddRulesOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
     until: Annotated[
@@ -402,6 +490,7 @@ def explore(
         target or DEFAULT_TARGET,
         shapes=_shapes(shape),
         params=read_npz(params) if params else None,
+        **_rules(rules, add_rules, imports),
         cost_models=None if cost_model is None else [cost_model],
         node_limit=node_limit,
         iter_limit=iter_limit,
@@ -440,6 +529,8 @@ def tune(
         str | None, typer.Option("--target", "-t", metavar="TARGET", help="opencl or cuda.")
     ] = None,
     imports: ImportOption = None,
+    rules: RulesOption = None,
+    add_rules: AddRulesOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
     candidates: Annotated[
@@ -503,6 +594,7 @@ def tune(
                 "time_limit": time_limit,
                 "file": file,
                 "progress": listener,
+                **_rules(rules, add_rules, imports),
             }
             if build is not None:
                 given |= {"most": most, "compile": not no_compile}
@@ -596,7 +688,8 @@ def check_rules(
     turn, so that nothing is known of it. With --prove, rules are proved and those that are not are
     tried; 1 where one fails on a program, else 0.
     """
-    _err.print("loading the rules")
+    if rules is None:
+        _err.print("loading all rules that ship")
     if prove:
         _prove_rules(_find_rules(rules), bound, examples, as_json)
         return
@@ -606,9 +699,13 @@ def check_rules(
         raise GlensideError(
             "checking rules needs hypothesis: pip install 'glenside[rules]'"
         ) from problem
+    from glenside.rewrites.ruleset import all_rules, explored_with
     from glenside.rewrites.soundness import judge
 
-    chosen = _find_rules(rules)
+    chosen = _find_rules(rules) if rules else all_rules()
+    if not rules:
+        added = explored_with(lambda: [chosen], add_rules=_imported_rules(imports))
+        chosen = replace(chosen, rules=tuple(rule for each in added for rule in each))
     count, done = len(chosen.rules), itertools.count(1)
 
     def judged(verdict: Verdict) -> None:
@@ -676,37 +773,78 @@ def _prove_rules(chosen: RuleSet, bound: int, examples: int, as_json: bool) -> N
         _out.print(table)
         counts = Counter(verdict.verdict for verdict in verdicts)
         every = sum(isinstance(each, Proved) and each.ranks is None for each in verdicts)
-        told = ", ".join(f"{counts[each]} {each}" for each in colours)
-        _out.print(f"{told}; {every} for all ranks")
+        counted = ", ".join(f"{counts[each]} {each}" for each in colours)
+        _out.print(f"{counted}; {every} for all ranks")
     if not all(verdict.ok for verdict in verdicts):
         raise typer.Exit(1)
 
 
 def _program(
-    program: str, target: str | None, shape: list[str] | None, params: Path | None
+    program: str,
+    target: str | None,
+    shape: list[str] | None,
+    params: Path | None,
+    rules: list[str] | None,
+    add_rules: list[str] | None,
+    imports: list[str] | None,
+    *,
+    trusted: bool = True,
 ) -> Program:
     """The program saved in a directory, or a model optimised as the options say."""
     if program and Path(program).is_dir():
-        for option, value in (("--target", target), ("--shape", shape), ("--params", params)):
+        for option, value in (
+            ("--target", target),
+            ("--shape", shape),
+            ("--params", params),
+            ("--rules", rules),
+            ("--add-rules", add_rules),
+        ):
             if value:
                 raise InputError(f"{option} is for a model; {program} is a saved program")
-        return glenside.load(program)
+        return glenside.load(program, trusted=trusted)
+    if not trusted:
+        raise InputError(f"--untrusted is for a saved program; {program} is none")
     with _progress() as listener:
         return glenside.optimize(
             program,
             target or DEFAULT_TARGET,
             shapes=_shapes(shape),
             params=read_npz(params) if params else None,
+            **_rules(rules, add_rules, imports),
             check=False,
             progress=listener,
         )
 
 
-def _find_rules(name: str | None) -> RuleSet:
-    from glenside.rewrites.ruleset import all_rules, as_ruleset
+class _Rules(TypedDict):
+    """What is explored with, as the options say."""
 
-    if name is None:
-        return all_rules()
+    rules: list[RuleSet | Rule] | None
+    add_rules: list[RuleSet | Rule] | None
+
+
+def _rules(
+    rules: list[str] | None, add_rules: list[str] | None, imports: list[str] | None
+) -> _Rules:
+    """Rules named by ``--rules`` and ``--add-rules``, and those of imported modules."""
+    added = [_find_rules(each) for each in add_rules or []] + _imported_rules(imports)
+    return {
+        "rules": [_find_rules(each) for each in rules] if rules else None,
+        "add_rules": [*added] or None,
+    }
+
+
+def _imported_rules(imports: list[str] | None) -> list[RuleSet]:
+    if not imports:
+        return []
+    from glenside.rewrites.ruleset import rules_in
+
+    return [found for name in imports for found in rules_in(import_module(name))]
+
+
+def _find_rules(name: str) -> RuleSet:
+    from glenside.rewrites.ruleset import as_ruleset
+
     module, colon, attribute = name.rpartition(":")
     if not (module and colon and attribute):
         raise InputError(f"rules are named module:name, such as my_rules:RULES; got {name!r}")
@@ -721,7 +859,7 @@ def _find_rules(name: str | None) -> RuleSet:
     except RecursionError:  # A string is iterable all the way down.
         raise InputError(f"{name} is neither a rule nor a rule set but {found!r}") from None
     if not chosen.rules:
-        raise InputError(f"{name} holds no rules: there is nothing to check")
+        raise InputError(f"{name} holds no rules: nothing to check or explore with")
     return chosen
 
 
@@ -736,17 +874,51 @@ def _root(
 
 def main() -> NoReturn:
     """Entry point: our own errors become one line and exit code 2, Ctrl-C exit code 130."""
+    start_up.over()
     try:
         app()
+        sys.stdout.flush()
     except GlensideError as problem:
-        said = " ".join(str(problem).split())
-        _err.print(Text.assemble(("error:", "bold red"), " ", said), soft_wrap=True)
+        _show(problem)
         sys.exit(2)
+    except MemoryError as problem:
+        _show(GlensideError(f"out of memory: {problem}".rstrip(": ")))
+        sys.exit(2)
+    except KeyboardInterrupt:
+        _stopped()
+    except OSError as problem:
+        _unwritable(problem)
     except SystemExit as done:
         if done.code == 130:  # Ctrl-C, which typer has caught.
-            _err.print("stopped")
+            _stopped()
+        try:
+            sys.stdout.flush()
+        except OSError as problem:
+            _unwritable(problem)
         raise
     sys.exit(0)
+
+
+def _show(problem: GlensideError) -> None:
+    said = " ".join(str(problem).split())
+    _err.print(Text.assemble(("error:", "bold red"), " ", said), soft_wrap=True)
+
+
+def _stopped() -> NoReturn:
+    _err.print("stopped")
+    if left_behind():  # Python would wait for it.
+        sys.stdout.flush()
+        os._exit(130)
+    sys.exit(130)
+
+
+def _unwritable(problem: OSError) -> NoReturn:
+    """The standard output cannot be written to."""
+    _show(GlensideError(f"cannot write: {problem.strerror or problem}"))
+    # What is left in the buffer would be written, and complained of, once more at the very end.
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(2)
 
 
 @contextmanager

@@ -63,6 +63,10 @@ class InputError(GlensideError, ValueError):
     """A program was called with inputs it does not take (name, shape or dtype)."""
 
 
+class NotEnoughMemory(GlensideError, MemoryError):
+    """Something would take more memory than there is; found out before it is taken."""
+
+
 class RewriteFailed(GlensideError):
     """A rule cannot be applied to a program; nothing is wrong with the program."""
 
@@ -80,6 +84,10 @@ class ExtractionError(GlensideError):
 
 class UnknownRule(GlensideError):
     """A saved program was made with a rule that is not defined here."""
+
+
+class Damaged(GlensideError):
+    """The files of a saved program are not what was written."""
 
 
 class CheckFailed(GlensideError):

@@ -22,6 +22,7 @@ from glenside.limits import ITER_LIMIT, NODE_LIMIT
 
 if TYPE_CHECKING:
     from glenside.extraction.problem import Member
+    from glenside.rewrites.ruleset import Rule, RuleSet
 
 Array = np.ndarray[Any, Any]
 
@@ -52,6 +53,8 @@ def explore_hardware(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     params: Mapping[str, Array] | None = None,
+    rules: Sequence[RuleSet | Rule] | None = None,
+    add_rules: Sequence[RuleSet | Rule] | None = None,
     cost_model: Cycles | None = None,
     node_limit: int = NODE_LIMIT,
     iter_limit: int = ITER_LIMIT,
@@ -68,6 +71,8 @@ def explore_hardware(
     :param areas: budgets in multipliers, whatever number of units they are spent on.
     :param candidates: targets made of accelerators, which must declare cycles and area; by default
         :func:`systolic_arrays`.
+    :param rules: rule sets or rules in place of the candidates'.
+    :param add_rules: rule sets or rules beside the candidates'.
     :param cost_model: times of calls, DMA and host.
     :param solver_limit: the solver's budget for each area, in deterministic seconds, which are of
         the order of seconds and make the same input give the same answer everywhere.
@@ -78,6 +83,7 @@ def explore_hardware(
     from glenside.extraction.problem import build_classes, pose
     from glenside.fallback import Failure, unexplored
     from glenside.rewrites import saturate
+    from glenside.rewrites.ruleset import explored_with
 
     started = time.perf_counter()
     _check(areas, solver_limit)
@@ -85,6 +91,8 @@ def explore_hardware(
     names = systolic_arrays(max(budgets)) if candidates is None else list(candidates)
     chosen = _targets(names)
     costs = cost_model or Cycles()
+    if not isinstance(costs, Cycles):
+        raise InputError(f"cost_model must be a glenside.hw_targets.timing.Cycles, got {costs!r}")
 
     def announce(stage: str, done: int, total: int) -> None:
         if progress:
@@ -93,7 +101,9 @@ def explore_hardware(
     announce("import", 0, 0)
     imported = load_model(model, shapes=shapes, params=params)
     announce("saturate", 0, 0)
-    rules = joined(JOINED.join(chosen)).rules() if chosen else []
+    using = explored_with(
+        lambda: joined(JOINED.join(chosen)).rules() if chosen else [], rules, add_rules
+    )
     failure = Failure("no unit is given any work", NotOptimised, cost_model is not None)
     told: list[BaseException] = []
 
@@ -107,13 +117,13 @@ def explore_hardware(
     with failure.caught("saturate", told):
         explored = saturate(
             imported.roots,
-            rules,
+            using,
             node_limit=node_limit,
             iter_limit=iter_limit,
             progress=saturating,
         )
     if failure.reason is not None:
-        explored = unexplored(imported.roots, rules)
+        explored = unexplored(imported.roots, using)
     announce("choose", 0, len(budgets))
     problem = pose(explored.egraph, costs)
     owner = {

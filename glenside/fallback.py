@@ -76,8 +76,12 @@ def _is_unexpected(problem: BaseException) -> bool:
     return isinstance(problem, Exception) or type(problem).__name__ == "PanicException"
 
 
-def unexplored(roots: Sequence[Term], rules: Sequence[RuleSet]) -> Saturation:
-    """What exploring with an ``iter_limit`` of 0 gives, but without an e-graph being made."""
+def unexplored(
+    roots: Sequence[Term],
+    rules: Sequence[RuleSet],
+    reason: StopReason = StopReason.ITER_LIMIT,
+) -> Saturation:
+    """What exploring with a limit of 0 gives, but without an e-graph being made."""
     order = topological_order(roots)
     number = {term: position for position, term in enumerate(order)}
     nodes = (
@@ -92,7 +96,7 @@ def unexplored(roots: Sequence[Term], rules: Sequence[RuleSet]) -> Saturation:
     names = dict.fromkeys((rule.name for each in rules for rule in each), 0)
     return Saturation(
         egraph,
-        StopReason.ITER_LIMIT,
+        reason,
         (),
         len(order),
         len(order),

@@ -155,10 +155,10 @@ class HardwareFront:
             import vl_convert  # noqa: F401  (Altair calls it.)
         except ImportError as problem:
             raise _missing("vl-convert-python") from problem
+        from glenside.explore.plots import write_chart
+
         try:
-            # Everything within the file: it shows without a network.
-            inline = {"inline": True} if path.suffix == ".html" else {}
-            chart.save(str(path), **inline)
+            write_chart(chart, path)
         except OSError as problem:
             raise InputError(f"cannot write {path}: {problem.strerror}") from problem
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,14 +14,23 @@ import numpy as np
 
 from glenside import check as checking
 from glenside import quantization
-from glenside.errors import CheckFailed, InputError, NotExplained, NotOptimised
+from glenside.deadline import Deadline, TimeIsUp, check_time, within
+from glenside.deferred import Deferred
+from glenside.errors import (
+    CheckFailed,
+    GlensideError,
+    InputError,
+    NotEnoughMemory,
+    NotExplained,
+    NotOptimised,
+)
 from glenside.frontends import load_model
 from glenside.hw_targets.offload import float_products
-from glenside.hw_targets.target import Progress, Target, find_target
+from glenside.hw_targets.target import Executable, Progress, Target, find_target
 from glenside.interrupt import between_steps
-from glenside.language import Model, topological_order
+from glenside.language import Model, Term, topological_order
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
-from glenside.precision import in_precision
+from glenside.precision import in_precision, without_halves
 from glenside.program import Program
 from glenside.report import (
     Report,
@@ -33,7 +43,7 @@ from glenside.report import (
 
 if TYPE_CHECKING:
     from glenside.extraction.cost import CostModel
-    from glenside.rewrites.ruleset import RuleSet
+    from glenside.rewrites.ruleset import Rule, RuleSet
 
 Array = np.ndarray[Any, Any]
 
@@ -51,7 +61,8 @@ def optimize(
     cost_model: CostModel | str | None = None,
     extractor: str = "best",
     ilp_limit: float | None = None,
-    rules: Sequence[RuleSet] | None = None,
+    rules: Sequence[RuleSet | Rule] | None = None,
+    add_rules: Sequence[RuleSet | Rule] | None = None,
     quantize: object = None,
     check: bool = True,
     egraph: str | Path | None = None,
@@ -67,19 +78,24 @@ def optimize(
         bits, sums in float32; inputs and outputs keep their dtypes. By default nothing is changed.
     :param node_limit: exploration stops when the e-graph has more e-nodes.
     :param iter_limit: exploration stops after so many iterations.
-    :param time_limit: exploration stops after so many seconds; None, the default, never, so that
-        the same input gives the same program everywhere.
+    :param time_limit: seconds for all but importing and quantising; None, the default: no limit, so
+        that the same input gives the same program everywhere. Exploring gets two fifths of it,
+        extracting three fifths of the rest. Where that does not do, the program is the cheapest
+        known so far, at worst the one imported, and it is compiled at its first run or not checked
+        where there is no time left for that; the report says so (:attr:`Report.cut`).
     :param cost_model: a cost model or the name of one; the target's own by default.
     :param extractor: ``"best"``, ``"bottom-up"``, ``"greedy-dag"`` or ``"ilp"``, which can prove
         its answer optimal.
     :param ilp_limit: budget of ``"ilp"`` in the solver's deterministic seconds, which are of the
         order of seconds and make the same input give the same program everywhere.
-    :param rules: rule sets in place of the target's.
+    :param rules: rule sets or rules in place of the target's.
+    :param add_rules: rule sets or rules beside the target's.
     :param quantize: quantise the products of a float model first: a :class:`Quantization`, or the
         samples to calibrate with, as it takes them (an ``.npz`` of them too). The check then
         compares with the quantised model, and the report says what quantising cost.
-    :param check: compare with the NumPy interpreter on random inputs, where the program's device
-        is there.
+    :param check: compare with the NumPy interpreter on random inputs that the model takes, where
+        the program's device is there. Where that cannot be done the report says why; in half
+        precision it also tells what that costs against float32.
     :param egraph: a file that the explored e-graph is written to, as egraph-serialize's JSON.
     :param progress: called with (stage, steps done, steps in all).
     :raises GlensideError: the model, target or an option cannot be used, or the check fails. An
@@ -88,17 +104,18 @@ def optimize(
         imported, and the report says so. One while explaining does as well
         (:class:`~glenside.errors.NotExplained`).
     """
+    _check_limits(node_limit, iter_limit, time_limit, ilp_limit)
+    deadline = Deadline(time_limit)
     from glenside.explain.accounting import UNACCOUNTED, account
     from glenside.exporters.egraph import save_egraph
     from glenside.extraction import ILP_LIMIT, extract, find_cost_model
     from glenside.fallback import Failure, as_imported, unexplored
-    from glenside.rewrites import saturate
-    from glenside.rewrites.ruleset import as_ruleset
+    from glenside.rewrites import StopReason, saturate
+    from glenside.rewrites.ruleset import explored_with
 
-    _check_limits(node_limit, iter_limit, time_limit, ilp_limit)
     chosen = find_target(target)
     costs = chosen.cost_model() if cost_model is None else find_cost_model(cost_model)
-    explored_with = chosen.rules() if rules is None else [as_ruleset(each) for each in rules]
+    using = explored_with(chosen.rules, rules, add_rules)
     clock = _Clock(progress)
     own_costs = not isinstance(cost_model, str | None)
     failure = Failure("the program is compiled as it was imported", NotOptimised, own_costs)
@@ -108,6 +125,7 @@ def optimize(
         raise InputError("precision and quantize both say what to compute in: give one of them")
     with clock.stage("import") as step:
         imported = load_model(model, shapes=shapes, params=params, progress=step)
+        full = imported  # What half precision is held against.
         if precision is not None:
             imported = in_precision(imported, precision)
     error = None
@@ -116,44 +134,72 @@ def optimize(
             imported, error = quantization.quantize(
                 imported, quantization.as_quantization(quantize), step
             )
+    cut: list[str] = []
+    share = deadline.share(_EXPLORING)
     with failure.caught("saturate", clock.raised), clock.stage("saturate") as step:
-        explored = saturate(
-            imported.roots,
-            explored_with,
-            node_limit=node_limit,
-            iter_limit=iter_limit,
-            time_limit=time_limit,
-            progress=step,
-        )
+        try:
+            with within(share):
+                explored = saturate(
+                    imported.roots,
+                    using,
+                    node_limit=node_limit,
+                    iter_limit=iter_limit,
+                    time_limit=None if time_limit is None else max(share.left(), 0.0),
+                    progress=step,
+                )
+        except TimeIsUp:
+            explored = unexplored(imported.roots, using, StopReason.TIME_LIMIT)
+            cut.append("saturate")
     if failure.reason is not None:
-        explored = unexplored(imported.roots, explored_with)
+        explored = unexplored(imported.roots, using)
     if egraph is not None:
         save_egraph(egraph, explored.egraph, costs)
     with failure.caught("extract", clock.raised), clock.stage("extract"):
-        extracted = extract(
-            explored.egraph,
-            costs,
-            extractor=extractor,
-            original=imported.roots,
-            ilp_limit=ILP_LIMIT if ilp_limit is None else ilp_limit,
-            constants=imported.params.keys(),
-        )
+        try:
+            with within(deadline.share(_EXTRACTING)):
+                extracted = extract(
+                    explored.egraph,
+                    costs,
+                    extractor=extractor,
+                    original=imported.roots,
+                    ilp_limit=ILP_LIMIT if ilp_limit is None else ilp_limit,
+                    constants=imported.params.keys(),
+                )
+        except TimeIsUp:
+            extracted = as_imported(imported.roots, costs, imported.params.keys())
+            cut.append("extract")
     if failure.reason is not None:
         extracted = as_imported(imported.roots, costs, imported.params.keys())
     accounted = UNACCOUNTED
     with untold.caught("explain", clock.raised), clock.stage("explain"):
         if failure.reason is None:
-            accounted = account(imported, chosen, explored_with, explored, extracted, costs)
-    with clock.stage("compile"), between_steps() as interrupted:
+            with within(deadline.share(_EXPLAINING)):
+                accounted = account(imported, chosen, using, explored, extracted, costs)
+            cut += ["explain"] * accounted.cut
 
-        def compiling(what: str, done: int, total: int) -> None:
-            interrupted()
-            if progress:
-                progress(what, done, total)
+    def compiled(progress: Progress | None = None) -> Executable:
+        with between_steps() as interrupted:
 
-        executable = chosen.compile(
-            extracted.terms, imported.inputs, imported.params, progress=compiling
-        )
+            def compiling(what: str, done: int, total: int) -> None:
+                interrupted()
+                check_time()
+                if progress:
+                    progress(what, done, total)
+
+            return chosen.compile(
+                extracted.terms, imported.inputs, imported.params, progress=compiling
+            )
+
+    executable: Executable
+    with clock.stage("compile"):
+        try:
+            if "tvm" not in sys.modules and deadline.left() < _LOADING:
+                raise TimeIsUp
+            with within(deadline):
+                executable = compiled(progress)
+        except TimeIsUp:
+            executable = Deferred(compiled)
+            cut.append("compile")
 
     used = topological_order(extracted.terms)
     report = Report(
@@ -182,6 +228,7 @@ def optimize(
         failure=failure.reason,
         quantization=error,
         note=float_products(chosen, used),
+        cut=tuple(cut),
     )
     names = {
         extracted.classes[number]: imported.names[term]
@@ -198,19 +245,17 @@ def optimize(
         names=names or imported.names,
         explain=accounted.explain,
     )
-    missing = program.unavailable() if check else None
-    if missing is not None:
-        program.report = report.not_checked(missing)
-    elif check:
+    if check:
         counterparts = {
             term: extracted.classes[number]
             for term, number in explored.term_classes.items()
             if number in extracted.classes
         }
         try:
-            worst = checking.check(program, imported, progress=progress, counterparts=counterparts)
+            against = full if precision is not None else without_halves(imported)
+            _check(program, imported, counterparts, against, deadline, clock)
         except CheckFailed as problem:
-            if not (problem.rewriting and any(explored_with)):
+            if not (problem.rewriting and any(using)):
                 raise
             failure.tell("check", problem)
             program = optimize(
@@ -219,17 +264,54 @@ def optimize(
                 shapes=shapes,
                 params=params,
                 precision=precision,
+                time_limit=None if time_limit is None else max(deadline.left(), 0.0),
                 cost_model=costs,
                 rules=(),
                 quantize=quantize,
                 progress=progress,
             )
             program.report = replace(program.report, failure=failure.reason)
-            return program
-        program.report = report.checked(worst)
     # Only now: what the check drew need not meet them.
     program.requirements = imported.requirements
     return program
+
+
+def _check(
+    program: Program,
+    imported: Model,
+    counterparts: Mapping[Term, Term],
+    full: Model | None,
+    deadline: Deadline,
+    clock: _Clock,
+) -> None:
+    """Has the report say how far the program is from what the interpreter computes.
+
+    :param full: the model in float32, where it computes in half precision.
+    """
+    missing = checking.LATE if "compile" in program.report.cut else program.unavailable()
+    if missing is not None:
+        program.report = program.report.not_checked(missing)
+        return
+    # Ctrl-C is held back, since one that is raised while terms are freed would be lost.
+    with clock.stage("check") as step, within(deadline), between_steps() as interrupted:
+
+        def comparing(done: int, total: int) -> None:
+            interrupted()
+            if step:
+                step(done, total)
+
+        outcome = checking.check(
+            program, imported, progress=comparing, counterparts=counterparts, full=full
+        )
+    program.report = program.report.checked(outcome, clock.seconds())
+
+
+_EXPLORING, _EXTRACTING, _EXPLAINING = 0.4, 0.6, 0.25
+"""Parts of the time left when they begin that stages may take; compiling and checking get the
+rest."""
+
+_LOADING = 3.0
+"""Seconds that loading TVM takes, once a process."""
 
 
 def _check_limits(
@@ -249,6 +331,18 @@ def _computes(model: Model) -> int:
     return sum(term.op == "compute" for term in model.terms())
 
 
+@contextmanager
+def _memory(stage: str) -> Iterator[None]:
+    """Says in which stage memory was refused, where nobody counted it before."""
+    try:
+        yield
+    except GlensideError:
+        raise
+    except MemoryError as problem:
+        told = f"{stage} takes more memory than there is: {problem}".rstrip(": ")
+        raise NotEnoughMemory(told) from problem
+
+
 class _Clock:
     """Times the stages and announces them; what listeners raise is kept in ``raised``."""
 
@@ -262,7 +356,9 @@ class _Clock:
         start = time.perf_counter()
         self._tell(name, 0, 0)
         try:
-            yield (lambda done, total: self._tell(name, done, total)) if self._progress else None
+            with _memory(name):
+                listening = self._progress is not None
+                yield (lambda done, total: self._tell(name, done, total)) if listening else None
         finally:
             self._seconds[name] = time.perf_counter() - start
 
@@ -278,4 +374,4 @@ class _Clock:
     def seconds(self) -> Seconds:
         s = self._seconds
         stages = (s["import"], s["saturate"], s["extract"], s["compile"], s["explain"])
-        return Seconds(*stages, s.get("quantise", 0.0))
+        return Seconds(*stages, s.get("quantise", 0.0), s.get("check", 0.0))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from glenside import saved_arrays, saved_folder
 from glenside.errors import (
     GlensideError,
     InputError,
@@ -23,19 +20,26 @@ from glenside.errors import (
 )
 from glenside.explain.records import Explanation
 from glenside.hw_targets.target import Executable, Runnable
-from glenside.language import AccessType, Requirement, Term, parse_all, to_text
+from glenside.language import (
+    CALLS,
+    AccessType,
+    Requirement,
+    Term,
+    evaluate,
+    parse_all,
+    to_text,
+    topological_order,
+)
+from glenside.language.units import find_unit, is_unit
 from glenside.report import Report
+from glenside.saved_folder import SavedFolder, damaged
 
 if TYPE_CHECKING:
     from glenside.explain.recipe import Recipe
 
 Array = np.ndarray[Any, Any]
 
-_FORMAT = 3
-_MANIFEST = "program.json"
 _TEXT = "program.glenside"
-_CODE = "code-{}"
-_HASH = 16
 _SOURCE = "source.txt"
 _TIR = "tir.json"
 _EXPLANATION = "explain.json"
@@ -60,7 +64,7 @@ class Program:
         params: Mapping[str, Array] | None = None,
         names: Mapping[Term, str] | None = None,
         explain: Recipe | None = None,
-        saved: Path | None = None,
+        saved: SavedFolder | None = None,
         requirements: Sequence[Requirement] = (),
     ) -> None:
         self.name = name
@@ -72,14 +76,13 @@ class Program:
         """What is asked of the values of inputs: indices in range, say. Tensors on a device are not
         looked at, since that would wait for it."""
         self._executable = executable
-        self._params = params
+        self._params = dict(params or {})
         self.names = dict(names or {})
         """What the user's model calls the values of terms; empty in a loaded program."""
         self._explain = explain
         self._explanation: Explanation | None = None
         self._saved = saved
-        """The folder of the files of a loaded program, absolute."""
-        self._text = None if saved is None else _read(saved / _TEXT).strip()
+        self._text = None if saved is None else saved.text(_TEXT).strip()
         self._terms = tuple(outputs.values()) if isinstance(outputs, Mapping) else None
 
     # Positional only: any name may be that of an input.
@@ -142,7 +145,7 @@ class Program:
                 self._terms = tuple(parse_all(self.text))
             except (TextError, ShapeError) as problem:
                 assert self._saved is not None
-                raise _damaged(self._saved / _TEXT, problem) from problem
+                raise damaged(self._saved.code / _TEXT, problem) from problem
         return self._terms
 
     @property
@@ -182,19 +185,15 @@ class Program:
     def _read_saved[T](self, name: str, parse: Callable[[str], T]) -> T:
         assert self._saved is not None
         try:
-            text = _read(self._saved / name)
+            return parse(self._saved.text(name))
         except OSError as problem:
             raise GlensideError(
-                f"{self.name} was loaded from {self._saved}: {name}: {problem.strerror}"
+                f"{self.name} was loaded from {self._saved.code}: {name}: {problem.strerror}"
             ) from problem
-        except ValueError as problem:
-            raise _damaged(self._saved / name, problem) from problem
-        try:
-            return parse(text)
         except UnknownRule:
             raise
         except Exception as problem:  # Damaged text leads to any kind.
-            raise _damaged(self._saved / name, problem) from problem
+            raise damaged(self._saved.code / name, problem) from problem
 
     def explain(self, node: str | None = None) -> Explanation:
         """From which layers of the user's model the accelerator calls came and which rules led
@@ -250,8 +249,7 @@ class Program:
     def to_onnx(self) -> Any:
         """The program as an ONNX ``ModelProto``, accelerator calls being local functions.
 
-        :raises GlensideError: the program was loaded, so that its parameters are only there as
-            packed for its kernels; or the model exceeds the 2 GiB of an ONNX file.
+        :raises GlensideError: the model exceeds the 2 GiB of an ONNX file.
         """
         from glenside.exporters.onnx import to_onnx
 
@@ -260,7 +258,7 @@ class Program:
     def to_relax(self) -> Any:
         """The program as a TVM ``IRModule`` that ``tvm.compile`` builds for the Relax VM.
 
-        :raises GlensideError: the program has host operators, or was loaded.
+        :raises GlensideError: the program has host operators.
         """
         from glenside.exporters.relax import to_relax
 
@@ -272,8 +270,8 @@ class Program:
         Accelerator calls are functions of the header ``glenside_units.h``, for which simulators
         are written as well: see :mod:`glenside.exporters.c`.
 
-        :raises GlensideError: the program has host operators or element types that C lacks, or was
-            loaded; or the folder cannot be written.
+        :raises GlensideError: the program has host operators or element types that C lacks, or the
+            folder cannot be written.
         """
         from glenside.exporters.c import to_c
 
@@ -282,11 +280,6 @@ class Program:
 
     def _exported(self) -> tuple[Mapping[str, Array], dict[str, Term], dict[Term, str]]:
         """Parameters, outputs and names, as exporters take them."""
-        if self._params is None:
-            raise GlensideError(
-                f"{self.name} was loaded from a directory, which keeps no parameters as the model "
-                "had them: export the program that optimize() returned"
-            )
         outputs = dict(zip(self.output_names, self.terms, strict=True))
         return self._params, outputs, self.names
 
@@ -294,54 +287,45 @@ class Program:
         """Writes the program to a directory (made when missing) that :func:`load` reads.
 
         It then runs without egglog, onnx and the TVM compiler: ``program.json`` holds inputs,
-        outputs and the report and names the folder ``code-<hash>`` of everything else:
-        ``program.glenside`` is the term, ``source.txt`` and ``tir.json`` are the kernels to look
-        at, ``explain.json`` is what :meth:`explain` tells or goes by, the rest are the compiled
-        kernels and the parameters. A program that was there before is replaced at once and as a
-        whole; where it is loaded it keeps running.
+        outputs, the report and the hashes of all files, and names the folder ``code-<hash>`` that
+        they are in: ``program.glenside`` is the term, ``source.txt`` and ``tir.json`` are the
+        kernels to look at, ``explain.json`` is what :meth:`explain` tells or goes by, ``arrays.*``
+        are the model's parameters, the rest are the compiled kernels and what they read. A program
+        that was there before is replaced at once and as a whole, whoever else saves or loads
+        meanwhile; where it is loaded it keeps running.
 
-        :raises GlensideError: the directory cannot be written, or the program was loaded from
-            files that are gone by now.
+        A program with kernels for the processor is linked by a C compiler or linker.
+
+        :raises GlensideError: the directory cannot be written, there is no linker, or the program
+            was loaded from files that are gone or damaged by now. The directory is as it was.
         """
-        from glenside.codegen import launch
-
         folder = Path(directory)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".saving-", dir=folder) as made:
-                self._write_files(Path(made))
-                files = sorted(Path(made).iterdir())
-                hashes = [f"{file.name} {launch.file_hash(file)}" for file in files]
-                found = hashlib.sha256("\n".join(hashes).encode()).hexdigest()[:_HASH]
-                code = folder / _CODE.format(found)
-                code.mkdir(exist_ok=True)
-                for file in files:
-                    os.replace(file, code / file.name)
-                manifest = Path(made) / _MANIFEST
-                manifest.write_text(json.dumps(self._manifest(code.name), indent=2) + "\n")
-                os.replace(manifest, folder / _MANIFEST)
-            for old in folder.glob(_CODE.format("[0-9a-f]" * _HASH)):
-                if old != code:
-                    shutil.rmtree(old, ignore_errors=True)
+            saved_folder.publish(folder, self._write_files, self._manifest())
         except OSError as problem:
             reason = problem.strerror or problem
             raise GlensideError(f"cannot save to {folder}: {reason}") from problem
 
     def _write_files(self, folder: Path) -> None:
         """Writes all but the manifest."""
-        if self._saved is None:
-            self._compiled.save(str(folder))
-            _write(folder / _TEXT, self.text + "\n")
-            _write(folder / _SOURCE, self.source)
-            _write(folder / _TIR, _tir_json(self.tir))
-            told = self._told()
-            if told is not None:
-                _write(folder / _EXPLANATION, json.dumps(told, indent=2) + "\n")
-        elif self._saved.is_dir():
-            for file in self._saved.iterdir():
-                shutil.copy(file, folder)
-        else:
-            raise GlensideError(f"{self.name} was loaded from {self._saved}, which is gone")
+        if self._saved is not None:
+            try:
+                self._saved.copy(folder)
+            except FileNotFoundError as problem:
+                gone = f"{self.name} was loaded from {self._saved.code}, which is gone"
+                raise GlensideError(gone) from problem
+            except ValueError as problem:
+                raise damaged(self._saved.folder, problem) from problem
+            return
+        self._compiled.save(str(folder))
+        used = {term["name"] for term in topological_order(self.terms) if term.op == "tensor"}
+        saved_arrays.write(folder, {n: a for n, a in self._params.items() if n in used})
+        _write(folder / _TEXT, self.text + "\n")
+        _write(folder / _SOURCE, self.source)
+        _write(folder / _TIR, _tir_json(self.tir))
+        told = self._told()
+        if told is not None:
+            _write(folder / _EXPLANATION, json.dumps(told, indent=2) + "\n")
 
     def _told(self) -> dict[str, Any] | None:
         """The explanation if there is one by now, else what it takes to make it when asked for."""
@@ -349,16 +333,19 @@ class Program:
             return self._explanation.to_json()
         return None if self._explain is None else {"recipe": self._explain.to_json()}
 
-    def _manifest(self, code: str) -> dict[str, Any]:
+    def _manifest(self) -> dict[str, Any]:
         return {
-            "format": _FORMAT,
             "name": self.name,
             "inputs": {n: {"shape": t.shape, "dtype": t.dtype} for n, t in self.inputs.items()},
             "outputs": self.output_names,
+            "units": {unit: find_unit(unit).meaning.__module__ for unit in sorted(self._units())},
             "requires": [each.to_json() for each in self.requirements],
             "report": self.report.to_json(),
-            "code": code,
         }
+
+    def _units(self) -> set[str]:
+        """The accelerators that it calls."""
+        return {term["unit"] for term in topological_order(self.terms) if term.op in CALLS}
 
     def __repr__(self) -> str:
         return f"<Program {self.name} for {self.report.target}: {self._takes()}>"
@@ -380,52 +367,95 @@ def _tir_json(module: Any) -> str:
     return str(tvm.ir.save_json(module))
 
 
-def load(directory: str | Path) -> Program:
-    """The program that :meth:`Program.save` wrote.
+class _Interpreted:
+    """A program run by the interpreter: slowly, and without any code of the saved program."""
+
+    def __init__(self, terms: Sequence[Term], params: Mapping[str, Array]) -> None:
+        self._terms, self._params = terms, params
+
+    def run(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """The outputs for these inputs."""
+        return evaluate(self._terms, {**self._params, **inputs})
+
+
+def load(directory: str | Path, *, trusted: bool = True) -> Program:
+    """The program that :meth:`Program.save` wrote, once every byte of it is found to be as written.
+
+    **Loading runs code**: the compiled kernels of a program are a shared library, or source and
+    machine code for a GPU, which run with all rights of the process. The hashes that are checked
+    tell damage, not who wrote the files. Load programs of others with ``trusted=False``: they are
+    then run by the NumPy interpreter from their term and parameters alone. No library is loaded, no
+    kernel compiled, and nothing that the files name is imported; it is slow, and operators without
+    an access-pattern meaning still go to onnxruntime.
+
+    Units of one's own have to be declared before a program that calls them is loaded.
 
     :raises GlensideError: the directory holds no saved program, one of another format, or one
-        whose files are damaged.
+        whose files are damaged; or something that the program needs is missing.
     """
+    return saved_folder.read(Path(directory), _loaded if trusted else _interpreted)
+
+
+def _loaded(saved: SavedFolder) -> Program:
     from glenside.codegen import launch
 
-    folder = Path(directory)
+    return _program(saved, lambda inputs, params: launch.load(saved.code, inputs))
+
+
+def _interpreted(saved: SavedFolder) -> Program:
+    def executable(inputs: Mapping[str, AccessType], params: Mapping[str, Array]) -> Runnable:
+        terms = parse_all(saved.text(_TEXT))
+        known = {name: AccessType(a.shape, (), a.dtype.name) for name, a in params.items()}
+        for term in topological_order(terms):
+            if term.op == "tensor" and {**known, **inputs}.get(term["name"]) != term.type:
+                raise ValueError(f"tensor {term['name']!r} of {term.type} is not among its files")
+        return _Interpreted(terms, params)
+
+    return _program(saved, executable)
+
+
+def _program(
+    saved: SavedFolder,
+    executable: Callable[[Mapping[str, AccessType], Mapping[str, Array]], Runnable],
+) -> Program:
+    manifest = saved.manifest
     try:
-        text = _read(folder / _MANIFEST)
-    except OSError as problem:
-        raise GlensideError(f"{folder} holds no saved program: {problem}") from problem
-    except ValueError as problem:
-        raise _damaged(folder, problem) from problem
-    try:
-        manifest = json.loads(text)
-        if manifest["format"] != _FORMAT:
-            raise TargetError(f"{folder} was saved in another format than {_FORMAT}: save it anew")
         inputs = {
             name: AccessType(tuple(each["shape"]), (), each["dtype"])
             for name, each in manifest["inputs"].items()
         }
-        code = (folder / manifest["code"]).resolve()
+        for unit, module in manifest["units"].items():
+            _check_declared(unit, module)
+        params = saved_arrays.read(saved.code)
         return Program(
             manifest["name"],
             inputs,
             tuple(manifest["outputs"]),
-            launch.load(code),
+            executable(inputs, params),
             Report.from_json(manifest["report"]),
-            saved=code,
+            params=params,
+            saved=saved,
             requirements=[Requirement.from_json(each) for each in manifest["requires"]],
         )
     except (TargetError, ImportError, MemoryError):
         raise  # The files are not to blame.
     except Exception as problem:  # Damaged files lead to any kind.
-        raise _damaged(folder, problem) from problem
+        raise damaged(saved.folder, problem) from problem
 
 
-def _damaged(folder: Path, problem: Exception) -> GlensideError:
-    reason = f"{problem} is missing" if isinstance(problem, KeyError) else problem
-    return GlensideError(f"{folder} is damaged: {reason}: save it anew")
+def _check_declared(unit: str, module: str) -> None:
+    """What a program names is never imported, since that would run it.
 
-
-def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
+    :raises TargetError: the accelerator is not declared here; says what to do.
+    """
+    if is_unit(unit):
+        return
+    needs = f"the program calls the accelerator {unit}, which"
+    if module == "__main__":
+        raise TargetError(f"{needs} a script or notebook declared: declare it before loading it")
+    raise TargetError(
+        f"{needs} {module} declares: import that before loading it (--import {module})"
+    )
 
 
 def _write(path: Path, text: str) -> None:

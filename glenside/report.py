@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from glenside.explain.records import SHOWN, Left
 from glenside.hw_targets.expansion import tile_calls
@@ -16,6 +16,9 @@ from glenside.hw_targets.offload import accelerator_of, target_of
 from glenside.hw_targets.timing import term_cycles
 from glenside.language import CALLS, Term
 from glenside.quantization import QuantizationError
+
+if TYPE_CHECKING:
+    from glenside.check import Checked
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Seconds:
     explain: float = 0.0
     """Exact matching, and finding out why layers stayed on the host."""
     quantise: float = 0.0
+    check: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,15 @@ class Report:
     """Largest error against the NumPy interpreter, relative to the largest magnitude of each
     output; None when it was not checked."""
     unchecked: str | None = None
-    """Why it could not be checked where that was asked for: the device is missing, say."""
+    """Why it could not be checked where that was asked for: the device is missing, say, or no
+    inputs were found that the model takes, or time was up."""
+    steps: int = 0
+    """Elements of outputs and inner values that the program rounds the other way than NumPy where
+    the model itself rounds, quantises or compares: the last bit of a sum decides there."""
+    precision_loss: dict[str, float | None] | None = None
+    """What half precision costs: the largest error against the model in float32, relative to the
+    largest magnitude of each output, by the magnitude of the inputs (``"0.001"``, ``"1"``,
+    ``"1000"``); None where an output overflows. None where nothing is computed in halves."""
     cost_parts: tuple[str, ...] = ()
     """What the parts of a cost are called, where the cost model names them."""
     exact: dict[str, int] | None = None
@@ -108,9 +120,20 @@ class Report:
     precision: str | None = None
     """The dtype that the model's float32 values were changed to, where that was asked for."""
 
-    def checked(self, max_rel_error: float) -> Report:
-        """The same report with the outcome of the check."""
-        return dataclasses.replace(self, max_rel_error=max_rel_error)
+    cut: tuple[str, ...] = ()
+    """Stages that a time limit ended: of saturate and extract the result is the program as
+    imported, explain tells less, and compile is left to the first run."""
+
+    def checked(self, outcome: Checked, seconds: Seconds) -> Report:
+        """The same report with the outcome of the check, and the time that took."""
+        return dataclasses.replace(
+            self,
+            max_rel_error=outcome.error,
+            unchecked=outcome.unchecked,
+            steps=outcome.steps,
+            precision_loss=outcome.loss,
+            seconds=seconds,
+        )
 
     def not_checked(self, reason: str) -> Report:
         """The same report, saying why the program could not be checked."""
@@ -135,10 +158,13 @@ class Report:
                 "compile": self.seconds.compile,
                 "explain": self.seconds.explain,
                 "quantise": self.seconds.quantise,
+                "check": self.seconds.check,
             },
             "cost": {"before": _plain(self.cost_before), "after": _plain(self.cost_after)},
             "max_rel_error": self.max_rel_error,
             "unchecked": self.unchecked,
+            "steps": self.steps,
+            "precision_loss": self.precision_loss,
             "precision": self.precision,
             "cost_model": self.cost_model,
             "cost_parts": list(self.cost_parts),
@@ -154,6 +180,7 @@ class Report:
             "left": [dataclasses.asdict(each) for each in self.left],
             "quantization": self.quantization and dataclasses.asdict(self.quantization),
             "note": self.note,
+            "cut": list(self.cut),
         }
 
     @classmethod
@@ -172,6 +199,7 @@ class Report:
                     seconds["compile"],
                     seconds.get("explain", 0.0),
                     seconds.get("quantise", 0.0),
+                    seconds.get("check", 0.0),
                 ),
                 "cost_before": _parts(data["cost"]["before"]),
                 "cost_after": _parts(data["cost"]["after"]),
@@ -181,6 +209,7 @@ class Report:
                 "units": tuple(UnitUse(n, **each) for n, each in data.get("units", {}).items()),
                 "left": tuple(Left(**each) for each in data.get("left", ())),
                 "quantization": QuantizationError(**lost) if lost else None,
+                "cut": tuple(data.get("cut", ())),
             }
         )
 
@@ -207,7 +236,8 @@ class Report:
     def _rows(self) -> Iterable[tuple[str, str]]:
         yield "operators", str(self.operators)
         if self.precision:
-            yield "precision", f"{self.precision} in place of float32, which sums are kept in"
+            kept = "which sums and what halves cannot hold are kept in"
+            yield "precision", f"{self.precision} in place of float32, {kept}"
         yield "offloads", self._offloads()
         if self.units:
             yield "units", ", ".join(map(_use, self.units))
@@ -237,22 +267,38 @@ class Report:
             ("compile", self.seconds.compile),
             ("explain", self.seconds.explain),
             *[("quantise", self.seconds.quantise)] * (self.quantization is not None),
+            *[("check", self.seconds.check)] * (self.seconds.check > 0),
         )
+        if self.cut:
+            later = "; it is compiled at its first run" if "compile" in self.cut else ""
+            yield "time limit", f"ended {', '.join(self.cut)}{later}"
         yield "seconds", ", ".join(f"{name} {value:.2f}" for name, value in parts)
         if self.quantization is not None:
             yield "quantised", str(self.quantization)
         if self.note:
             yield "note", self.note
+        if self.precision_loss:
+            yield "against float32", self._loss()
         if self.max_rel_error is None:
             yield "check", f"not made: {self.unchecked}" if self.unchecked else "not asked for"
             return
         error = f"largest relative error {self.max_rel_error:.1e}"
+        if self.steps:
+            error += f"; {self.steps:,} elements rounded the other way"
         numerics = [a.numerics for use in self.units if (a := accelerator_of(use.unit))]
         formats = ", ".join(dict.fromkeys(filter(None, numerics)))
         if formats:
             yield "check", f"agrees with NumPy but for the units' numbers ({formats}), {error}"
         else:
             yield "check", f"agrees with NumPy, {error}"
+
+    def _loss(self) -> str:
+        assert self.precision_loss is not None
+        told = (
+            f"inputs of {size}: " + ("overflows" if error is None else f"{error:.1e}")
+            for size, error in self.precision_loss.items()
+        )
+        return f"largest relative error; {', '.join(told)}"
 
     def _offloads(self) -> str:
         if self.exact is None:

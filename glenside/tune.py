@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside.errors import InputError, NotOptimised, TargetError
+from glenside.files import write_text
 from glenside.frontends import load_model
 from glenside.hw_targets.target import Progress, find_target
 from glenside.interrupt import between_steps
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from glenside.codegen.mapping import AnyMapping
     from glenside.codegen.partition import Partition
     from glenside.hw_targets.gpu import GpuTarget
+    from glenside.rewrites.ruleset import Rule, RuleSet
 
 Array = np.ndarray[Any, Any]
 RESULTS = "results.json"
@@ -74,6 +76,8 @@ def tune(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     params: Mapping[str, Array] | None = None,
+    rules: Sequence[RuleSet | Rule] | None = None,
+    add_rules: Sequence[RuleSet | Rule] | None = None,
     candidates: int = 16,
     time_limit: float | None = None,
     file: str | Path | None = None,
@@ -84,18 +88,21 @@ def tune(
     Every result is written to the tuning file (the user's own by default) at once, so that a run
     that was stopped goes on where it was; products that the file knows are not measured again.
 
+    :param rules: as of :func:`glenside.optimize`, likewise ``add_rules``.
     :param time_limit: seconds after which no further product is begun; None: no limit.
     :raises TargetError: the target is no GPU, or its device is not there.
     """
     from glenside.codegen import tuning
     from glenside.codegen.device.executable import open_device
+    from glenside.rewrites.ruleset import explored_with
 
     chosen = _gpu(target, candidates)
     device = open_device(chosen.dialect)
     path = Path(file) if file is not None else tuning.user_file()
     known = tuning.read(path, chosen.limits.name)
     end = _end(time_limit)
-    products = _products(model, chosen, shapes, params)
+    using = explored_with(chosen.rules, rules, add_rules)
+    products = _products(model, chosen, shapes, params, using)
     results = []
     for product in _steps(products.found, progress):
         space = product.space.key()
@@ -122,6 +129,8 @@ def build(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     params: Mapping[str, Array] | None = None,
+    rules: Sequence[RuleSet | Rule] | None = None,
+    add_rules: Sequence[RuleSet | Rule] | None = None,
     candidates: int = 16,
     time_limit: float | None = None,
     most: int | None = None,
@@ -137,6 +146,7 @@ def build(
     that was stopped goes on where it was. A mapping that was measured for the same product with
     other work behind it is always among the candidates.
 
+    :param rules: as of :func:`glenside.optimize`, likewise ``add_rules``.
     :param most: products to build, at most; None: all of them.
     :param compile: whether nvcc makes machine code here, where it is installed; else it does where
         the mappings are measured, as many sources at a time as that machine has processors.
@@ -144,6 +154,7 @@ def build(
     :raises InputError: the folder is that of another target, or cannot be written.
     """
     from glenside.codegen import tuning
+    from glenside.rewrites.ruleset import explored_with
 
     chosen = _gpu(target, candidates)
     path, place = Path(file) if file is not None else tuning.user_file(), Path(folder)
@@ -151,7 +162,8 @@ def build(
     _claim(place, chosen.limits.name)
     nearest = tuning.nearest(chosen.limits)
     end = _end(time_limit)
-    products = _products(model, chosen, shapes, params)
+    using = explored_with(chosen.rules, rules, add_rules)
+    products = _products(model, chosen, shapes, params, using)
     results: list[BuiltProduct] = []
     for product in _steps(products.ranked(), progress):
         space = product.space.key()
@@ -214,10 +226,8 @@ def measure(
             continue
         done.append(best.product)
         data["best"][name] = asdict(best.product) | {"mapping": best.mapping, "times": best.times}
-        made = results.with_suffix(".new")
         with _writing(place):
-            made.write_text(json.dumps(data, indent=1) + "\n")
-            os.replace(made, results)
+            write_text(results, json.dumps(data, indent=1) + "\n")
     return done
 
 
@@ -311,6 +321,7 @@ def _products(
     target: GpuTarget,
     shapes: Mapping[str, Sequence[int]] | None,
     params: Mapping[str, Array] | None,
+    rules: Sequence[RuleSet],
 ) -> _Products:
     from glenside.codegen.device.compile import cut_for_device
     from glenside.codegen.gpu.interface import make_builder
@@ -323,11 +334,10 @@ def _products(
     imported = load_model(model, shapes=shapes, params=params)
     failure = Failure("the products are those of the program as it was imported", NotOptimised)
     costs, constants = target.cost_model(), imported.params.keys()
-    extracted = None
     with failure.caught("saturate", ()):
-        explored = saturate(imported.roots, target.rules())
+        explored = saturate(imported.roots, rules)
         extracted = extract(explored.egraph, costs, original=imported.roots, constants=constants)
-    if extracted is None:
+    if failure.reason is not None:
         extracted = as_imported(imported.roots, costs, constants)
     cut = cut_for_device(extracted.terms, imported.inputs, imported.params, target.limits)
     builder = make_builder(cut)
@@ -449,7 +459,7 @@ def _claim(folder: Path, limits: str) -> None:
     with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / _LIMITS).is_file():
-            (folder / _LIMITS).write_text(json.dumps(limits) + "\n")
+            write_text(folder / _LIMITS, json.dumps(limits) + "\n")
     if _limits_of(folder) != limits:
         raise InputError(f"{folder} holds mappings for {_limits_of(folder)}, not for {limits}")
 
@@ -480,7 +490,7 @@ def _read_results(path: Path) -> dict[str, Any]:
             _product_of(each)
         if not isinstance(data["limits"], str):
             raise ValueError(f"limits is {data['limits']!r}")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         raise InputError(f"{path} holds no measured mappings: {problem}") from problem
     return dict(data)
 

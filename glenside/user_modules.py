@@ -16,9 +16,9 @@ def import_module(name: str) -> ModuleType:
 
     :raises InputError: there is none, or it raises an error; one line that says which.
     """
-    # As `python -m` does: what lies in the current directory can be named.
+    # What lies in the current directory can be named, and takes the place of nothing installed.
     if "" not in sys.path:
-        sys.path.insert(0, "")
+        sys.path.append("")
     try:
         if name.endswith(".py"):
             return _of_file(Path(name))
@@ -39,6 +39,17 @@ def _failed(name: str, problem: Exception) -> InputError:
     return InputError(f"{name} cannot be imported: {type(problem).__name__}: {problem}")
 
 
+def _found(name: str) -> Path | None:
+    """The file of the module that importing ``name`` would take; built-in ones have none."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    if spec is None or (spec.origin is None and spec.has_location is False):
+        return None
+    return Path(spec.origin or name).resolve()
+
+
 def _of_file(path: Path) -> ModuleType:
     path = path.resolve()
     known = sys.modules.get(path.stem)
@@ -46,6 +57,11 @@ def _of_file(path: Path) -> ModuleType:
         if Path(getattr(known, "__file__", None) or ".").resolve() == path:
             return known
         raise InputError(f"{path} cannot be imported: another module is called {path.stem}")
+    installed = _found(path.stem)
+    if installed is not None and installed != path:
+        raise InputError(
+            f"{path} cannot be imported: {installed} is called {path.stem} too, rename one"
+        )
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise InputError(f"{path} cannot be imported: no such file")

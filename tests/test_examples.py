@@ -16,7 +16,6 @@ def test_an_accelerator_of_ones_own(tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert "my-unit 26" in done.stdout

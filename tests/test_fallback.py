@@ -8,7 +8,13 @@ import pytest
 
 import glenside
 from glenside import fallback
-from glenside.errors import ExtractionError, GlensideError, NotExplained, NotOptimised
+from glenside.errors import (
+    ExtractionError,
+    GlensideError,
+    NotExplained,
+    NotOptimised,
+    UnsoundRewrite,
+)
 from glenside.extraction import MaximiseOffload, bottom_up, find_cost_model
 from glenside.language import builders as b
 from glenside.report import Report
@@ -128,3 +134,12 @@ def test_what_stands_in_is_what_no_iteration_gives():
     assert extracted.terms == roots and extracted.cost == extracted.original_cost
     assert bottom_up(glenside.extraction.pose(mine.egraph, costs)).order
     assert all(a != c for a, c in itertools.combinations([mine.term_classes[r] for r in roots], 2))
+
+
+def test_hardware_is_chosen_without_units_where_a_rule_is_unsound(monkeypatch):
+    breaks(monkeypatch, "saturate", UnsoundRewrite("rule mine is unsound"))
+    with pytest.warns(NotOptimised, match="no unit is given any work: UnsoundRewrite: rule"):
+        front = glenside.explore_hardware(small_network(), [16], ["systolic-array:4x4"])
+    assert "is unsound" in front.failure and "not rewritten" in str(front)
+    assert front.points and not any(point.units for point in front.points)
+    assert front.to_json()["failure"] == front.failure

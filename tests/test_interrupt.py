@@ -3,10 +3,13 @@
 import os
 import signal
 import threading
+import time
 
 import pytest
 
-from glenside.interrupt import between_steps
+from glenside import interrupt
+from glenside.deadline import Deadline, TimeIsUp, within
+from glenside.interrupt import between_steps, in_background, left_behind
 
 
 def press_ctrl_c():
@@ -79,3 +82,68 @@ def test_other_threads_are_left_alone():
     thread.start()
     thread.join()
     assert failures == []
+
+
+# --- long calls of foreign libraries --------------------------------------------------------------
+
+
+@pytest.fixture
+def long_call():
+    """A call that only ends when the test does; it presses Ctrl-C where it is asked to."""
+    over = threading.Event()
+
+    def call(press=False):
+        if press:
+            press_ctrl_c()
+        over.wait()
+
+    yield call
+    over.set()
+    while left_behind():
+        time.sleep(0.01)
+
+
+def test_a_call_gives_its_result_and_raises_its_errors():
+    assert in_background(divmod, 7, 2) == (3, 1)
+    with pytest.raises(ZeroDivisionError):
+        in_background(divmod, 7, 0)
+    assert not left_behind()
+
+
+def test_ctrl_c_ends_the_wait_for_a_call(long_call):
+    with pytest.raises(KeyboardInterrupt):
+        in_background(long_call, True)
+    assert left_behind()
+
+
+def test_one_that_is_held_back_does_after_a_grace(long_call, monkeypatch):
+    monkeypatch.setattr(interrupt, "_GRACE", 0.1)
+    with pytest.raises(KeyboardInterrupt), between_steps():
+        in_background(long_call, True)
+
+
+def test_a_call_that_ends_within_the_grace_is_not_left():
+    reached = []
+    with pytest.raises(KeyboardInterrupt), between_steps() as check:
+        in_background(press_ctrl_c)
+        reached.append("the call is over")
+        check()
+        reached.append("the next step")
+    assert reached == ["the call is over"]
+    assert not left_behind()
+
+
+def test_the_end_of_the_time_ends_the_wait_too(long_call):
+    with pytest.raises(TimeIsUp), within(Deadline(-10.0)):
+        in_background(long_call)
+
+
+def test_other_threads_call_as_they_are():
+    names = []
+    thread = threading.Thread(
+        target=lambda: names.append(in_background(lambda: threading.current_thread().name)),
+        name="another",
+    )
+    thread.start()
+    thread.join()
+    assert names == ["another"]

@@ -34,12 +34,12 @@ def test_json_holds_the_documented_keys_and_reads_back():
     documented = {
         "model", "target", "operators", "offloads", "host_ops", "stop_reason", "iterations",
         "nodes", "classes", "seconds", "cost", "cost_model", "cost_parts", "extractor", "rules",
-        "max_rel_error", "exact", "left", "quantization", "note",
+        "max_rel_error", "exact", "left", "quantization", "note", "cut",
     }  # fmt: skip
     assert documented <= data.keys()
     assert data["seconds"] == {
         "import": 0.1, "saturate": 0.2, "extract": 0.3, "compile": 0.4, "explain": 0.5,
-        "quantise": 0.0,
+        "quantise": 0.0, "check": 0.0,
     }  # fmt: skip
     assert data["cost"] == {"before": [100.0, 0.0], "after": [10.0, 2.0]}
     assert data["exact"] == {"systolic-array": 1}

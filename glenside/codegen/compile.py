@@ -14,13 +14,14 @@ from glenside.codegen.host_runs import gather
 from glenside.codegen.launch import HostCall, KernelCall, Place, Plan, PythonCall, Slot
 from glenside.codegen.layout import View
 from glenside.errors import TargetError
-from glenside.language.operators import CALLS
+from glenside.interrupt import in_background
+from glenside.language.memory import require
 from glenside.language.shape import AccessType
 from glenside.language.term import Term, topological_order
-from glenside.language.units import find_unit
 
 if TYPE_CHECKING:
     from glenside.codegen import schedule
+    from glenside.codegen.partition import Partition
 
 Array = np.ndarray[Any, Any]
 Progress = Callable[[str, int, int], None]
@@ -56,7 +57,8 @@ class Executable(launch.Executable):
         """The kernels as LLVM IR."""
         if not self._module.functions:
             return ""
-        return _without_addresses(str(self.library.mod.inspect_source()))
+        pieces = [self.library.mod, *self.library.mod.imports]
+        return _without_addresses("\n".join(str(each.inspect_source()) for each in pieces))
 
     def trace(self, inputs: Mapping[str, Array]) -> dict[Term, Array]:
         """The value of every term that is materialised, by the terms given to the compiler."""
@@ -88,9 +90,12 @@ def compile_terms(
 
     machine = schedule.host()
     lowered = lower_terms(outputs, inputs, params, machine, progress)
-    if progress:
-        progress("compile", 0, len(lowered.functions))
-    module, compiled = _compile(lowered.functions, machine)
+    if lowered.largest is not None:
+        # Before it is compiled, which may take a while. Results are copied for the caller.
+        results = sum(term.type.nbytes for term in outputs)
+        of = f"{lowered.largest.op}: with a value of {lowered.largest.type}"
+        require(lowered.plan.arena + results, f"{of}, the memory of all that is computed")
+    module, compiled = _compile(lowered.functions, machine, progress)
     lowered.plan.threads = count
     if progress:
         progress("compile", len(lowered.functions), len(lowered.functions))
@@ -107,6 +112,8 @@ class Lowered:
     parameters: dict[int, Array]
     watched: dict[int, list[tuple[Term, Place]]]
     """What is materialised, by the step after which it is there; -1 before the first."""
+    largest: Term | None = None
+    """The largest value of all that is computed."""
 
 
 def lower_terms(
@@ -152,7 +159,13 @@ def lower_terms(
     plan.input_types = {name: [list(t.outer), list(t.item), t.dtype] for name, t in inputs.items()}
     plan.outputs = [place_of(cut.stored[term], term) for term in cut.outputs]
     parameters = plan_memory(plan, cut)
-    return Lowered(plan, library.functions, parameters, renumbered(watched, homes))
+    watched = renumbered(watched, homes)
+    return Lowered(plan, library.functions, parameters, watched, _largest(cut))
+
+
+def _largest(cut: Partition) -> Term | None:
+    computed = [term for term, stored in cut.stored.items() if stored.buffer not in cut.arrays]
+    return max([*computed, *cut.outputs], key=lambda term: term.type.nbytes, default=None)
 
 
 def renumbered(
@@ -208,7 +221,13 @@ class _Library:
         return f"kernel_{len(self.functions) - 1}"
 
 
-def _compile(functions: Sequence[Any], machine: schedule.Machine) -> tuple[Any, Any]:
+_PIECE = 8
+"""Kernels that are compiled at a time; Ctrl-C and limits are looked at in between."""
+
+
+def _compile(
+    functions: Sequence[Any], machine: schedule.Machine, progress: Progress | None = None
+) -> tuple[Any, Any]:
     """The IRModule and the compiled library."""
     import tvm
 
@@ -220,10 +239,26 @@ def _compile(functions: Sequence[Any], machine: schedule.Machine) -> tuple[Any, 
     if not named:
         return module, {}
     target = tvm.target.Target({"kind": "llvm", "mcpu": machine.cpu})
-    # TVM's own pass can use a common subexpression before it defines it ("cse_v1 has been used
-    # before definition"); LLVM shares them anyway.
-    with tvm.transform.PassContext(config={"tirx.disable_cse_tir": True}):
-        return module, tvm.compile(module, target=target)
+
+    def piece(names: Sequence[str]) -> Any:
+        part = tvm.IRModule({name: named[name] for name in names})
+        # TVM's own pass can use a common subexpression before it defines it ("cse_v1 has been used
+        # before definition"); LLVM shares them anyway.
+        with tvm.transform.PassContext(config={"tirx.disable_cse_tir": True}):
+            made = tvm.compile(part, target=target)
+        made[names[0]]  # LLVM makes machine code, of all of them, when it is asked for one.
+        return made
+
+    library: Any = None
+    for first in range(0, len(named), _PIECE):
+        if progress:
+            progress("compile", first, len(named))
+        made = in_background(piece, [*named][first : first + _PIECE])
+        if library is None:
+            library = made
+        else:
+            library.mod.import_module(made.mod)
+    return module, library
 
 
 def place_of(stored: Any, term: Term) -> Place:
@@ -235,17 +270,12 @@ def place_of(stored: Any, term: Term) -> Place:
 
 def python_call(term: Term, stored: Mapping[Term, Any]) -> PythonCall:
     """The step by which Python executes a call, a blocked product or a host operator."""
-    module = None
-    if term.op in CALLS:
-        unit = find_unit(term["unit"])
-        module = unit.meaning.__module__
     return PythonCall(
         operator=term.op,
         attributes=term.attributes,
         types=[[list(c.outer), list(c.item), c.dtype] for c in term.children],
         operands=[place_of(stored[c], c) for c in term.children],
         result=place_of(stored[term], term),
-        module=module,
     )
 
 

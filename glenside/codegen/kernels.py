@@ -46,6 +46,7 @@ from glenside.codegen.partition import (
     Partition,
 )
 from glenside.codegen.storage import Buffer, Origin, Stored, compact, repeated
+from glenside.codegen.totals import Totals
 from glenside.language.shape import FLOATS, Shape
 from glenside.language.term import Term
 
@@ -423,12 +424,15 @@ class Nest:
         order = self._reduce_order(child, len(extents))
         lanes = self.lanes(inner)
         work = anchor.type.size * max(count, 1) // 4
-        identity = scalars.identity(step, inner)
 
         def body(index: Index, axis: int, widths: list[tuple[int, int]]) -> Stmt:
             size = sum(width for _, width in widths)
-            total = declare("total", size, inner, local=True)
-            start = self.vectors(widths, lambda at, lane: put(total, at + lane, identity))
+
+            def lanes_of(work: Callable[[Any], Stmt]) -> Stmt:
+                return self.vectors(widths, lambda at, lane: work(at + lane))
+
+            totals = Totals("total", size, inner, step, count, lanes_of)
+            total = totals.current
 
             def add(item: Index) -> Stmt:
                 placed: Index = [None] * len(extents)
@@ -449,12 +453,11 @@ class Nest:
                 return self.vectors(widths, one)
 
             def done(at: int, lane: Any) -> Stmt:
-                self.give(self._finished(anchor, get(total, at + lane)))
+                self.give(self._finished(anchor, get(totals.final, at + lane)))
                 return self.store(shifted(index, axis, at + lane))
 
-            loops = nested([extents[k] for k in order], add) if count else None
-            ends = self.vectors(widths, done)
-            return sequence([allocate(total), start, *([loops] if count else []), ends])
+            loops = [totals.loops([extents[k] for k in order], add)] if count else []
+            return sequence([*totals.start(), *loops, self.vectors(widths, done)])
 
         return self._over_space(work, 4 * lanes, body)
 
@@ -520,7 +523,8 @@ class Nest:
             )
 
         def row(index: Index) -> Stmt:
-            scalar = declare("state", 2, dtype, local=True)
+            scalar = declare("state", 1, dtype, local=True)
+            totals = Totals("total", 1, dtype, "sum", length, lambda work: work(0))
             powers = declare("powers", length, dtype, local=True, scope="global")
             lowest = scalars.const(-math.inf, dtype)
             find = repeat(
@@ -540,13 +544,17 @@ class Nest:
                     lambda value: put(powers, k, value),
                 ),
             )
-            total = repeat(length, lambda k: put(scalar, 1, get(scalar, 1) + get(powers, k)))
+
+            def add(item: Index) -> Stmt:
+                total = totals.current
+                return put(total, 0, get(total, 0) + get(powers, item[0]))
+
             write_ = self.run(
                 length,
                 dtype,
                 lambda k: self.store(
                     [*index, k],
-                    scalars.convert(get(powers, k) / get(scalar, 1), dtype, anchor.dtype),
+                    scalars.convert(get(powers, k) / get(totals.final, 0), dtype, anchor.dtype),
                 ),
             )
             return sequence(
@@ -554,10 +562,10 @@ class Nest:
                     allocate(scalar),
                     allocate(powers),
                     put(scalar, 0, lowest),
-                    put(scalar, 1, scalars.const(0, dtype)),
+                    *totals.start(),
                     find,
                     raise_,
-                    total,
+                    totals.loops([length], add),
                     write_,
                 ]
             )

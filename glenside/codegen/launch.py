@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import importlib
 import importlib.util
 import json
 import os
@@ -24,15 +23,16 @@ import numpy as np
 from glenside.errors import GlensideError, InputError, TargetError
 from glenside.hw_targets.target import Runnable
 from glenside.language.host import HostNode, HostSession
+from glenside.language.memory import require
 from glenside.language.operators import OPERATORS
 from glenside.language.shape import BFLOAT16, AccessType
-from glenside.language.units import is_unit
 
 Array = np.ndarray[Any, Any]
 
 PLAN, PARAMETERS, LIBRARY = "plan.json", "parameters.bin", "kernels-{}.so"
-_ALIGN = 64
-_VERSION = 5
+ALIGN = 64
+"""Bytes at which scratch and parameters start."""
+_VERSION = 6
 
 
 @dataclass
@@ -123,8 +123,6 @@ class PythonCall:
     types: list[list[Any]]
     operands: list[Place]
     result: Place
-    module: str | None = None
-    """The module whose import registers the accelerator unit."""
 
 
 @dataclass
@@ -162,10 +160,30 @@ class Plan:
     device: str | None = None
     """``opencl`` or ``cuda``, whose kernels are listed below; None: the processor."""
     kernels: dict[str, Entry] = field(default_factory=dict)
+    signatures: dict[str, list[list[Any]]] = field(default_factory=dict)
+    """The stored dtype and the elements of each buffer that a kernel takes; known when saved."""
 
     def to_json(self) -> str:
-        data = {"version": _VERSION, **asdict(self)}
+        data = {"version": _VERSION, **asdict(self), "signatures": self._signatures()}
         return json.dumps(data, separators=(",", ":"))
+
+    def taken(self) -> dict[str, AccessType]:
+        """Types of the inputs by name."""
+        return {
+            name: AccessType(tuple(outer), tuple(item), dtype)
+            for name, (outer, item, dtype) in self.input_types.items()
+        }
+
+    def _signatures(self) -> dict[str, list[list[Any]]]:
+        """Of the launches as they were made: one kernel's are all alike."""
+        return {
+            step.function: [
+                [stored_dtype(self.slots[buffer].dtype), extent]
+                for buffer, _, extent in step.arguments
+            ]
+            for step in self.steps
+            if isinstance(step, KernelCall)
+        }
 
     @staticmethod
     def from_json(text: str) -> Plan:
@@ -193,6 +211,7 @@ class Plan:
             library=data["library"],
             device=data["device"],
             kernels={name: Entry.from_json(each) for name, each in data["kernels"].items()},
+            signatures=data["signatures"],
         )
 
 
@@ -205,6 +224,7 @@ class Executable:
         self._parameters = parameters
         self._configure = _runtime()
         self._turn = threading.Lock()
+        require(plan.arena, "the memory for the program's values")
         self._arena = _aligned(plan.arena)
         self._arrays = [self._bind(number, slot) for number, slot in enumerate(plan.slots)]
         self._inputs = {name: self._window(place) for name, place in plan.inputs.items()}
@@ -288,6 +308,8 @@ class Executable:
             self._start(inputs)
             for action in self._actions:
                 action()
+            # What the arena takes is taken by now.
+            require(sum(view.nbytes for view in self._outputs), "a copy of the results")
             return [
                 np.array(view, order="C").reshape(place.shape)
                 for view, place in zip(self._outputs, self.plan.outputs, strict=True)
@@ -337,29 +359,26 @@ class Executable:
         """Writes the library, if there are kernels; returns its hash."""
         if not any(isinstance(step, KernelCall) for step in self.plan.steps):
             return None
-        export = getattr(self.library, "export_library", None)
-        if export is None:
+        if not hasattr(self.library, "export_library"):
             raise TargetError("a program that was itself loaded is saved by copying its directory")
+        from glenside.codegen.linking import link_library
+
         path = target / LIBRARY.format("new")
-        export(str(path))
+        link_library(self.library, path)
         found = file_hash(path)
         path.rename(target / LIBRARY.format(found))
         return found
 
 
 def python_function(step: PythonCall) -> Callable[[Sequence[Array]], Array]:
-    """What a step in Python computes: its result for its operands.
-
-    :raises TargetError: a module that the step's accelerator needs is missing.
-    """
+    """What a step in Python computes: its result for its operands."""
     operator = OPERATORS[step.operator]
-    if step.module is not None:
-        _declare(step.attributes["unit"], step.module)
-    attributes = {name: _tuples(value) for name, value in step.attributes.items()}
+    attributes = {name: tuples(value) for name, value in step.attributes.items()}
     types = tuple(AccessType(tuple(o), tuple(i), d) for o, i, d in step.types)
 
     def evaluate(operands: Sequence[Array]) -> Array:
-        arrays = [np.ascontiguousarray(each) for each in operands]
+        # Not ascontiguousarray, which makes a scalar a vector.
+        arrays = [np.asarray(each, order="C") for each in operands]
         return np.asarray(operator.evaluate(arrays, types, attributes))
 
     return evaluate
@@ -399,10 +418,10 @@ def write_parameters(plan: Plan, parameters: Mapping[int, Array], target: Path) 
     with open(target / PARAMETERS, "wb") as file:
         for number, slot in enumerate(plan.slots):
             if slot.offset is None and slot.fill is None:
-                file.write(b"\0" * (-file.tell() % _ALIGN))
+                file.write(b"\0" * (-file.tell() % ALIGN))
                 slot.parameter = file.tell()
                 file.write(memoryview(np.ascontiguousarray(parameters[number]).view(np.uint8)))
-        file.write(b"\0" * _ALIGN)
+        file.write(b"\0" * ALIGN)
 
 
 def read_parameters(plan: Plan, source: Path) -> dict[int, Array]:
@@ -417,24 +436,43 @@ def read_parameters(plan: Plan, source: Path) -> dict[int, Array]:
         if slot.parameter is not None:
             end = slot.parameter + slot.size * np.dtype(slot.dtype).itemsize
             parameters[number] = raw[slot.parameter : end]
-    if raw.size != end + _ALIGN:
-        raise ValueError(f"{PARAMETERS} has {raw.size} bytes instead of {end + _ALIGN}")
+    if raw.size != end + ALIGN:
+        raise ValueError(f"{PARAMETERS} has {raw.size} bytes instead of {end + ALIGN}")
     return {n: array.view(plan.slots[n].dtype) for n, array in parameters.items()}
 
 
-def load(directory: str | Path) -> Runnable:
+def read_plan(source: Path) -> Plan:
+    """The plan in a folder, every number of it held against its buffers.
+
+    :raises TargetError: another version wrote it, or something that it needs is missing.
+    :raises Exception: of any other kind: it is damaged.
+    """
+    from glenside.codegen.plan_check import check_plan
+
+    plan = Plan.from_json((source / PLAN).read_text(encoding="utf-8"))
+    if BFLOAT16.name != "bfloat16" and any(slot.dtype == "bfloat16" for slot in plan.slots):
+        raise TargetError("the program has values of bfloat16: pip install ml-dtypes")
+    check_plan(plan, (source / PARAMETERS).stat().st_size)
+    return plan
+
+
+def load(directory: str | Path, inputs: Mapping[str, AccessType] | None = None) -> Runnable:
     """A saved program, ready to run, on the processor or on the device it was compiled for.
 
+    Its library is loaded, which runs code, once all else has been checked.
+
+    :param inputs: what the program is said to take.
     :raises InputError: there is none.
-    :raises TargetError: another version wrote it, or the TVM runtime or a module is missing.
+    :raises TargetError: another version wrote it, or the TVM runtime or something that the program
+        needs is missing.
     :raises Exception: of any other kind: the files are damaged.
     """
     source = Path(directory).resolve()
     if not (source / PLAN).is_file():
         raise InputError(f"{source} holds no saved program ({PLAN} is missing)")
-    plan = Plan.from_json((source / PLAN).read_text())
-    if BFLOAT16.name != "bfloat16" and any(slot.dtype == "bfloat16" for slot in plan.slots):
-        raise TargetError("the program has values of bfloat16: pip install ml-dtypes")
+    plan = read_plan(source)
+    if inputs is not None and plan.taken() != dict(inputs):
+        raise ValueError("the plan has other inputs than the program")
     parameters = read_parameters(plan, source)
     if plan.device is not None:
         from glenside.codegen.device.executable import load_device_program
@@ -499,39 +537,20 @@ def available_threads() -> int:
 
 def _aligned(size: int) -> Array:
     """Uninitialised bytes that start on a cache line."""
-    raw = np.empty(size + _ALIGN, np.uint8)
-    start = -raw.ctypes.data % _ALIGN
+    raw = np.empty(size + ALIGN, np.uint8)
+    start = -raw.ctypes.data % ALIGN
     return raw[start : start + size]
 
 
+def stored_dtype(dtype: str) -> str:
+    """What a kernel is given of a dtype: bools as bytes, bfloat16 as its bits."""
+    return {"bool": "uint8", "bfloat16": "uint16"}.get(dtype, dtype)
+
+
 def _as_stored(array: Array) -> Array:
-    """What a kernel is given: bools as bytes, bfloat16 as its bits."""
-    if array.dtype == BFLOAT16:
-        return array.view(np.uint16)
-    return array.view(np.uint8) if array.dtype == np.bool_ else array
+    return array.view(stored_dtype(array.dtype.name))
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
-
-
-def _declare(unit: str, module: str) -> None:
-    """Has an accelerator unit declared, by the module that declared it when the program was saved.
-
-    :raises TargetError: that cannot be done.
-    """
-    if is_unit(unit):
-        return
-    needs = f"the program calls the accelerator {unit}, which {module} declares"
-    if module == "__main__":
-        needs = f"the program calls the accelerator {unit}, which a script or notebook declared"
-    else:
-        try:
-            importlib.import_module(module)
-        except Exception as problem:  # The user's own module may raise anything.
-            told = f"{type(problem).__name__}: {problem}"
-            raise TargetError(f"{needs}; importing that fails: {told}") from problem
-    if not is_unit(unit):
-        raise TargetError(
-            f"{needs}: declare it before loading the program, or in a module of its own"
-        )
+def tuples(value: Any) -> Any:
+    """Lists, as JSON has them, as the tuples that attributes hold."""
+    return tuple(tuples(each) for each in value) if isinstance(value, list) else value

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,24 @@ def unrolled(extent: int, body: Callable[[Any], Stmt]) -> Stmt:
     return tirx.For(variable, 0, extent, tirx.ForKind.UNROLLED, body(variable))
 
 
+@dataclass
+class Lanes:
+    """The lanes of a vector loop whose body is being made, and the buffers of as many elements that
+    the body keeps values in: they are allocated around the loop, where vectors of them are."""
+
+    width: int
+    position: Any
+    cells: list[Any] = field(default_factory=list)
+
+
+_LANES: ContextVar[Lanes | None] = ContextVar("lanes", default=None)
+
+
+def current_lanes() -> Lanes | None:
+    """The vector loop whose body is being made, if it is one's."""
+    return _LANES.get()
+
+
 def vectorised(width: int, body: Callable[[Any], Stmt]) -> Stmt:
     """A loop whose iterations are the lanes of a vector."""
     from tvm import tirx
@@ -109,7 +128,14 @@ def vectorised(width: int, body: Callable[[Any], Stmt]) -> Stmt:
     if width == 1:
         return body(0)
     variable = tirx.Var("l", "int32")
-    return tirx.For(variable, 0, width, tirx.ForKind.VECTORIZED, body(variable))
+    lanes = Lanes(width, variable)
+    outside = _LANES.set(lanes)
+    try:
+        made = body(variable)
+    finally:
+        _LANES.reset(outside)
+    loop = tirx.For(variable, 0, width, tirx.ForKind.VECTORIZED, made)
+    return sequence([*map(allocate, lanes.cells), loop])
 
 
 def nested(extents: Sequence[int], body: Callable[[Index], Stmt], parallel: bool = False) -> Stmt:

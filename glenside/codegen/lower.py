@@ -14,6 +14,7 @@ from typing import Any
 
 from glenside.codegen import scalars
 from glenside.codegen.layout import View
+from glenside.codegen.loops import current_lanes, declare
 from glenside.language.functions import FUNCTIONS
 from glenside.language.operators import fill_value
 from glenside.language.shape import FLOATS, SIGNED, Shape
@@ -38,6 +39,14 @@ MOVES = frozenset(
     ]
 )
 """Operators of one operand that may stay views."""
+
+
+MOST_WRITTEN_OUT = 16
+"""Named values in an expression, each counted as often as it occurs when names are written out.
+
+TVM's simplifier does write them out: a value that is used twice in what is used twice, and so on,
+takes it exponential time, and such are chains of maxima. What is larger goes through a cell of
+memory, which it does not look through and which compilers keep in a register."""
 
 
 def move_view(term: Term, view: View) -> View | None:
@@ -96,6 +105,9 @@ class Lowering:
         self._scopes: list[list[tuple[Any, Expr]]] = []
         self._named: list[dict[Any, Any]] = []
         self._cells: list[bool] = []
+        self._sizes: dict[Any, int] = {}
+        self._largest = 0
+        self._held: set[Any] = set()
         self.vectorised = True
 
     def give(self, term: Term, load: Load) -> None:
@@ -123,16 +135,21 @@ class Lowering:
         """The statement ``finish(value)`` for the value ``build`` makes, its names bound before.
 
         In a vectorised body names are bound by ``Let``, since TVM's vectoriser mistypes statements
-        that bind. In a scalar body they are bound by statements, since its analyzer fails on an
-        integer ``Let`` that it meets under two different conditions.
+        that bind, and all kept in cells, one a lane, where an expression of lets would grow beyond
+        :data:`MOST_WRITTEN_OUT`. In a scalar body they are bound by statements, since its analyzer
+        fails on an integer ``Let`` that it meets under two different conditions.
         """
         from tvm import tirx
 
         if self.vectorised:
-            return finish(self.scoped(build))
+            self._largest = 0
+            value = self.scoped(build)
+            if self._largest <= MOST_WRITTEN_OUT:
+                return finish(value)
         self._scopes.append([])
         self._named.append({})
         self._cells.append(True)
+        lanes = current_lanes()
         end = finish(build())
         self._cells.pop()
         self._named.pop()
@@ -140,6 +157,9 @@ class Lowering:
         for cell, value in self._scopes.pop():
             if isinstance(cell, tirx.Var) and not tirx.is_buffer_var(cell):
                 bound.append(tirx.Bind(cell, value))
+            elif lanes is not None:
+                lanes.cells.append(cell)
+                bound.append(tirx.BufferStore(cell, value, [lanes.position]))
             else:
                 bound += [tirx.AllocBuffer(cell), tirx.BufferStore(cell, value, [_expr(0)])]
         return tirx.SeqStmt([*bound, end]) if bound else end
@@ -175,22 +195,55 @@ class Lowering:
         from tvm import tirx
 
         # TVM's vectoriser cannot bind bools; they are cheap to repeat.
-        small = isinstance(value, tirx.Var | tirx.FloatImm | tirx.IntImm)
+        small = isinstance(value, tirx.Var | tirx.FloatImm | tirx.IntImm) or self._in_cell(value)
         if not self._scopes or small or dtype == "bool":
             return value
         if len(self._scopes) > 1 and dtype not in FLOATS:
             return value  # Inside a guard there are only lets, which integers do not bear.
-        if self._cells[-1:] == [True] and (dtype not in FLOATS or dtype == "bfloat16"):
+        kept = scalars.value_dtype(dtype)
+        written_out = self._written_out(value)
+        if self._cells[-1:] == [True] and (
+            dtype not in FLOATS
+            or dtype == "bfloat16"
+            or self.vectorised
+            or written_out > MOST_WRITTEN_OUT
+        ):
             # A cell of memory, which compilers keep in a register: TVM's simplifier takes integer
             # variables apart, without end for a chain of products, and writes out what is rounded
             # to bfloat16 at each of its uses, of which there are five a rounding.
-            kept = scalars.value_dtype(dtype)
-            cell = tirx.decl_buffer((1,), kept, name="t", scope="local", layout=None)
+            lanes = current_lanes()
+            if lanes is not None:
+                cell = declare("t", lanes.width, kept, local=True)
+                at = lanes.position
+            else:
+                cell = tirx.decl_buffer((1,), kept, name="t", scope="local", layout=None)
+                at = _expr(0)
+            self._held.add(cell)
             self._scopes[-1].append((cell, value))
-            return tirx.BufferLoad(cell, [_expr(0)])
-        variable = tirx.Var("t", scalars.value_dtype(dtype))
+            return tirx.BufferLoad(cell, [at])
+        variable = tirx.Var("t", kept)
+        self._sizes[variable] = written_out
+        self._largest = max(self._largest, written_out)
         self._scopes[-1].append((variable, value))
         return variable
+
+    def _in_cell(self, value: Expr) -> bool:
+        """Whether ``value`` is what a cell of :meth:`name` holds."""
+        return type(value).__name__ == "TensorLoad" and value.source in self._held
+
+    def _written_out(self, value: Expr) -> int:
+        """How many named values ``value`` uses once every name in it is written out."""
+        import tvm_ffi
+        from tvm import tirx
+
+        total = 1
+
+        def count(variable: Any) -> None:
+            nonlocal total
+            total += self._sizes.get(variable, 0)
+
+        tvm_ffi.structural_walk(value, (tirx.Var, count))
+        return total
 
     def value(self, term: Term, index: Index) -> Expr:
         """The element of ``term`` at ``index``, as a variable that is shared within the scope."""

@@ -54,6 +54,8 @@ _PLAIN = frozenset(["access", "transpose", "squeeze", "unsqueeze", "flatten", "r
 _ROOM = 1 << 30
 _MAX_DEPTH = 40
 _MAX_NODES = 200
+_MAX_GUARDED = 4
+"""Computing nodes of a kernel that may stand under a guard, where all is one expression."""
 _MIN_LANES = 8
 """A product needs at least this many results along its vector side to be blocked as a GEMM;"""
 _MIN_FIXED = 3
@@ -194,6 +196,7 @@ class _Partitioner:
 
     def _mark(self) -> None:
         self._spread_roots(decide=True)
+        self._keep_guarded()
         if self.plain and not self.rows_last:
             self._relay()
         depth: dict[Term, int] = {}
@@ -207,6 +210,25 @@ class _Partitioner:
             if (long or depth[term] > 4 * _MAX_DEPTH) and term.op not in ("pair", "cart_prod"):
                 self.kept.add(term)
         self._spread_roots(decide=False)
+
+    def _keep_guarded(self) -> None:
+        """Materialises what takes long to compute where a guard decides whether it is computed.
+
+        There is no place for statements there: values can only be named within one expression,
+        which compilers take more than linear time for.
+        """
+        work: dict[Term, int] = {}
+        for term in self.order:
+            below = sum(work[child] for child in term.children if not self._leaf(child))
+            work[term] = min(_computes(term) + below, _MAX_GUARDED + 1)
+        guarded: set[Term] = set()
+        for term in reversed(self.order):
+            if term in guarded and _computes(term) and work[term] > _MAX_GUARDED:
+                self.kept.add(term)
+            guards = _without_cells(term) or (term in guarded and term not in self.kept)
+            if guards or (_is_reduction(term) and term["function"] != "dot"):
+                # A pair whose tuple axis is run over by a loop decides between two values, too.
+                guarded.update(c for c in term.children if guards or c.op == "pair")
 
     def _spread_roots(self, decide: bool) -> None:
         """Finds the kernels each term is read in, and decides what is materialised."""

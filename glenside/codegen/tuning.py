@@ -16,14 +16,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glenside.errors import TargetError
+from glenside.files import write_text
 
 if TYPE_CHECKING:
     from glenside.codegen.gpu.interface import Choose, DeviceLimits
@@ -61,7 +62,9 @@ def entry_of(data: Mapping[str, Any]) -> Tuned:
     for name, kind in kinds.items():
         if not isinstance(getattr(entry, name), kind):
             raise ValueError(f"{name} is {getattr(entry, name)!r}")
-    if not entry.seconds > 0:  # Written so that nan is refused.
+    if isinstance(entry.tried, bool) or not 0 <= entry.tried < 2**62:
+        raise ValueError(f"tried is {entry.tried!r}")
+    if isinstance(entry.seconds, bool) or not 0 < entry.seconds < math.inf:  # Nan is neither.
         raise ValueError(f"seconds is {entry.seconds!r}")
     return entry
 
@@ -120,7 +123,7 @@ def chooser(limits: DeviceLimits) -> Choose:
 
     def choose(space: ProductSpace, limits: DeviceLimits) -> AnyMapping | None:
         found = entries.get(key_of(space.key()))
-        return like(space) if found is None else _mapping(found, space)
+        return like(space) if found is None else _mapping(found, space, limits)
 
     return choose
 
@@ -136,7 +139,7 @@ def nearest(limits: DeviceLimits) -> Callable[[ProductSpace], AnyMapping | None]
 
     def choose(space: ProductSpace) -> AnyMapping | None:
         found = by_product.get(_product(space.key()))
-        return None if found is None else _mapping(found, space)
+        return None if found is None else _mapping(found, space, limits)
 
     return choose
 
@@ -146,7 +149,17 @@ def _product(space: str) -> str:
     return space.rsplit(";", 1)[0]
 
 
-def _mapping(entry: Tuned, space: ProductSpace) -> AnyMapping:
+_MAY_BE_ZERO = frozenset({"kept", "boxes"})
+_CEILINGS = {
+    **dict.fromkeys(("registers", "vector"), 512),
+    **dict.fromkeys(("rows", "columns", "tile", "split", "chunk"), 1 << 16),
+    **dict.fromkeys(("depth", "parts"), 1 << 12),
+    **dict.fromkeys(("stages", "buffers", "groups", "kept", "boxes"), 64),
+}
+"""What no mapping's numbers, multiplied over its loops, come near: code is unrolled by some."""
+
+
+def _mapping(entry: Tuned, space: ProductSpace, limits: DeviceLimits) -> AnyMapping:
     """The entry's mapping, which may be of another version or changed by hand.
 
     :raises TargetError: it is none, or none of such a space.
@@ -156,14 +169,21 @@ def _mapping(entry: Tuned, space: ProductSpace) -> AnyMapping:
     try:
         mapping = GpuMapping.from_json(dict(entry.mapping))
         values = {name: each for name, each in vars(mapping).items() if name != "predicted"}
+        ceilings = {**_CEILINGS, "threads": limits.threads_per_group}
         for name, value in values.items():
-            for number in value if isinstance(value, tuple) else (value,):
+            numbers = value if isinstance(value, tuple) else (value,)
+            for number in numbers:
                 if not isinstance(number, int) or number < 0:
                     raise ValueError(f"{name} is {value!r}")
+                if type(number) is int and not number and name not in _MAY_BE_ZERO:
+                    raise ValueError(f"{name} is {value!r}")
+            most = ceilings.get(name, 1)
+            if math.prod(numbers) > most:
+                raise ValueError(f"{name} is {value!r}: {most} is the most")
         loops = ("threads", "registers", "vector", "chunk", "split")
         if isinstance(mapping, GpuMapping):
             for name in loops:
-                if len(values[name]) != len(space.axes) or not all(values[name]):
+                if len(values[name]) != len(space.axes):
                     raise ValueError(f"{name} is {values[name]!r} for {len(space.axes)} loops")
     except (KeyError, TypeError, ValueError) as problem:
         raise TargetError(
@@ -199,7 +219,7 @@ def _read(path: Path) -> dict[str, Entries]:
             device: {key: entry_of(entry) for key, entry in entries.items()}
             for device, entries in data["devices"].items()
         }
-    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         if isinstance(problem, TargetError):
             raise
         raise TargetError(f"{path} is no tuning file: {problem}: move it away") from problem
@@ -213,16 +233,7 @@ def _replace(path: Path, devices: Mapping[str, Entries]) -> None:
             for device, entries in sorted(devices.items())
         },
     }
-    handle, made = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(data, file, indent=1, sort_keys=True)
-            file.write("\n")
-        os.chmod(made, 0o644)
-        os.replace(made, path)
-    except BaseException:
-        os.unlink(made)
-        raise
+    write_text(path, json.dumps(data, indent=1, sort_keys=True) + "\n")
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from glenside.deadline import TimeIsUp
 from glenside.explain.exact import exact_offloads
 from glenside.explain.left import left_on_host
 from glenside.explain.recipe import Recipe
@@ -22,6 +23,8 @@ class Account:
     exact: dict[str, int] | None
     left: tuple[Left, ...]
     explain: Recipe | None
+    cut: bool = False
+    """Whether the time was over before ``exact`` and ``left`` were known."""
 
 
 UNACCOUNTED = Account(None, (), None)
@@ -51,6 +54,9 @@ def account(
         (),
     )
     units = getattr(target, "units", ())
-    left = left_on_host(recipe.regions(), explored, units, costs.name) if units else ()
-    recipe = replace(recipe, left=left)
-    return Account(exact_offloads(model.roots, rules, costs), left, recipe)
+    try:
+        left = left_on_host(recipe.regions(), explored, units, costs.name) if units else ()
+        exact = exact_offloads(model.roots, rules, costs)
+    except TimeIsUp:
+        return Account(None, (), recipe, cut=True)
+    return Account(exact, left, replace(recipe, left=left))

@@ -67,8 +67,13 @@ def wanted_by(unit: str, declared: object) -> list[Wanted]:
     of units that are declared otherwise."""
     if isinstance(declared, Accelerator):
         checked = declared._checked
-        forms = _anchored(declared._forms)
-        return [Wanted(unit, checked.operands, checked.conditions, declared.dtypes, forms)]
+        terms = [(checked.operands, declared._forms)]
+        if declared._batched is not None:
+            terms.append((declared._batched.operands, declared._forms_of_batch))
+        return [
+            Wanted(unit, operands, checked.conditions, declared.dtypes, _anchored(forms))
+            for operands, forms in terms
+        ]
     if declared is not None or find_unit(unit).array is None:
         return []
     result = []
@@ -208,8 +213,12 @@ class Nearest:
         ]
         best = min(tried, key=lambda match: match.weight)
         if missing is not None:
-            what = missing["function"] if missing.op == "compute" else missing.operator.spelling
-            best = best.but(f"no {what} follows the {anchor['function']}", STRUCTURE + len(rest))
+            # All of the term that stands above is missing, and layout changes are no news.
+            weight = STRUCTURE + _size(form.template) - _size(template)
+            what = next((n["function"] for n, _ in reversed(rest) if n.op == "compute"), None)
+            what = what or missing.operator.spelling
+            last = next((n["function"] for n, _ in path[len(rest) :] if n.op == "compute"), None)
+            best = best.but(f"no {what} follows the {last or anchor['function']}", weight)
         return best
 
     # --- matching, as deep as a person wrote ------------------------------------------------------

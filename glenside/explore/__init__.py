@@ -43,6 +43,7 @@ def explore(
     target: str | Target = "cpu",
     *,
     rules: Sequence[RuleSet | Rule] | None = None,
+    add_rules: Sequence[RuleSet | Rule] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     params: Mapping[str, Array] | None = None,
     cost_models: Sequence[CostModel | str] | None = None,
@@ -55,6 +56,7 @@ def explore(
     :param model: as for :func:`glenside.optimize`: a file, a term, a :class:`Model`, ...
     :param target: whose rules and cost model are used.
     :param rules: rule sets or rules in place of the target's.
+    :param add_rules: rule sets or rules beside the target's.
     :param cost_models: by which costs are told; the target's own by default.
     :param node_limit: it ends when the e-graph has more e-nodes.
     :param iter_limit: passes for each stage.
@@ -63,10 +65,10 @@ def explore(
     """
     from glenside.explore.record import Exploration
     from glenside.extraction import find_cost_model
-    from glenside.rewrites.ruleset import as_ruleset
+    from glenside.rewrites.ruleset import explored_with
 
     chosen = find_target(target)
-    own = chosen.rules() if rules is None else [as_ruleset(each) for each in rules]
+    own = explored_with(chosen.rules, rules, add_rules)
     models = [chosen.cost_model()] if cost_models is None else map(find_cost_model, cost_models)
     imported = load_model(model, shapes=shapes, params=params)
     return Exploration(

@@ -5,11 +5,13 @@ Each is an Altair chart: a notebook shows it, :func:`save` writes it as SVG, PNG
 
 from __future__ import annotations
 
+import io
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glenside.errors import GlensideError, InputError
+from glenside.files import replacing
 
 if TYPE_CHECKING:
     from glenside.explore.comparison import Comparison
@@ -207,13 +209,27 @@ def save(chart: Chart, path: str | Path) -> Path:
     if target.suffix.lower() not in FORMATS:
         raise InputError(f"{target}: a chart is written as {', '.join(FORMATS)}")
     try:
-        if target.suffix.lower() == ".html":
-            target.write_text(chart.to_html(inline=True), encoding="utf-8")
-        else:
-            chart.save(str(target))
+        write_chart(chart, target)
     except OSError as problem:
         raise GlensideError(f"cannot write {target}: {problem.strerror or problem}") from problem
     return target
+
+
+def write_chart(chart: Chart, path: Path) -> None:
+    """Replaces a file by the chart; a page holds all it needs.
+
+    :raises OSError: it cannot be written.
+    """
+    kind = path.suffix.lower().removeprefix(".")
+    with replacing(path) as file:
+        if kind == "html":
+            file.write(chart.to_html(inline=True).encode())
+        elif kind == "png":
+            chart.save(file, format=kind)
+        else:
+            made = io.StringIO()
+            chart.save(made, format=kind)
+            file.write(made.getvalue().encode())
 
 
 def _altair() -> Any:

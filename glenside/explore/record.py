@@ -159,7 +159,7 @@ class Exploration:
                 except UnsoundRewrite as problem:
                     raise self._stepper.unsound_step(self.model.roots) from problem
                 self._over = ""
-            if self.failure is not None:
+            if self._failure.reason is not None:
                 self._give_up()
             return None if taken is None else self._note(taken, time.perf_counter() - started)
 
@@ -303,7 +303,7 @@ class Exploration:
                     self._frozen = (now, self._egraph.freeze())
                 except UnsoundRewrite as problem:
                     raise self._stepper.unsound_state(self.model.roots, problem) from None
-            if self.failure is not None:
+            if self._failure.reason is not None:
                 self._give_up()
         assert self._frozen is not None
         return self._frozen[1]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from glenside.errors import GlensideError
+from glenside.files import write_text
 
 STYLE = """\
 text { font: 12px system-ui, sans-serif; fill: #1c2430; }
@@ -96,7 +97,7 @@ class Svg:
         """
         target = Path(path)
         try:
-            target.write_text(str(self) + "\n", encoding="utf-8")
+            write_text(target, str(self) + "\n")
         except OSError as problem:
             raise GlensideError(
                 f"cannot write {target}: {problem.strerror or problem}"

@@ -12,6 +12,7 @@ from typing import Any
 from glenside.errors import InputError
 from glenside.extraction.cost import CostModel
 from glenside.extraction.problem import describe
+from glenside.files import write_text
 from glenside.rewrites.engine.frozen import ENode, FrozenEGraph
 
 
@@ -50,7 +51,7 @@ def save_egraph(
     """
     data = to_egraph_json(egraph, cost_model)
     try:
-        Path(path).write_text(json.dumps(data, indent=1, allow_nan=False))
+        write_text(path, json.dumps(data, indent=1, allow_nan=False))
     except OSError as problem:
         raise InputError(f"cannot write {path}: {problem.strerror}") from problem
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from glenside.deadline import TimeIsUp
 from glenside.errors import ExtractionError
 from glenside.extraction.bottom_up import bottom_up
 from glenside.extraction.cost import (
@@ -93,6 +94,8 @@ def extract(
         depends on them alone is evaluated then, and models may find it cheaper.
     :raises ExtractionError: an e-class that is needed has no member of finite cost, or no extractor
         has that name.
+    :raises TimeIsUp: time was over (:mod:`glenside.deadline`) before there was any answer; later,
+        the best so far is the answer.
     """
     if extractor not in EXTRACTORS:
         known = ", ".join(EXTRACTORS)
@@ -107,12 +110,16 @@ def extract(
     trees = bottom_up(problem)
     if extractor != "greedy-dag":
         classes["bottom-up"] = build_classes(problem, trees)
-    if extractor != "bottom-up":
-        classes["greedy-dag"] = build_classes(problem, greedy_dag(problem, trees))
     proved = False
-    if extractor == "ilp":
-        proof = ilp(problem, ilp_limit)
-        classes["ilp"], proved = build_classes(problem, proof.solution), proof.optimal
+    try:
+        if extractor != "bottom-up":
+            classes["greedy-dag"] = build_classes(problem, greedy_dag(problem, trees))
+        if extractor == "ilp":
+            proof = ilp(problem, ilp_limit)
+            classes["ilp"], proved = build_classes(problem, proof.solution), proof.optimal
+    except TimeIsUp:
+        if not classes:
+            classes["bottom-up"] = build_classes(problem, trees)
     for name, terms in classes.items():
         answers[name] = [terms[root] for root in egraph.roots]
     tried = {name: dag_cost(terms, cost_model, constants) for name, terms in answers.items()}

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import heapq
 
-from glenside.extraction.problem import ExactCost, Member, Problem, Solution
+from glenside.deadline import check_time
+from glenside.extraction.problem import STRIDE, ExactCost, Member, Problem, Solution
 
 
 def bottom_up(problem: Problem) -> Solution:
@@ -49,6 +50,8 @@ def bottom_up(problem: Problem) -> Solution:
         cost, _, _, at, index = heapq.heappop(heap)
         if at in choice:
             continue
+        if not len(choice) % STRIDE:
+            check_time()
         choice[at], costs[at], ranks[at] = problem.members[at][index], cost, len(ranks)
         for user, which in users[at]:
             unsettled[user, which] -= 1

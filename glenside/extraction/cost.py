@@ -277,9 +277,16 @@ COST_MODELS: dict[str, Callable[[], CostModel]] = {
 def find_cost_model(cost_model: str | CostModel) -> CostModel:
     """The cost model of that name; a cost model is its own answer.
 
-    :raises ExtractionError: there is none of that name.
+    :raises ExtractionError: there is none of that name, or it is no cost model.
     """
     if not isinstance(cost_model, str):
+        name, price = (getattr(cost_model, each, None) for each in ("name", "node_cost"))
+        if isinstance(cost_model, type) or not (isinstance(name, str) and callable(price)):
+            known = ", ".join(COST_MODELS)
+            raise ExtractionError(
+                f"a cost model is a name ({known}) or an object with a name and "
+                f"node_cost(op, attributes, result, operands), got {cost_model!r}"
+            )
         return cost_model
     if cost_model not in COST_MODELS:
         known = ", ".join(COST_MODELS)

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from glenside.extraction.problem import ExactCost, Member, Problem, Solution
+from glenside.deadline import check_time
+from glenside.extraction.problem import STRIDE, ExactCost, Member, Problem, Solution
 
 ROUNDS = 8
 """Passes over all classes; two or three are usual until nothing changes."""
@@ -75,7 +76,9 @@ class _Search:
     def improve(self) -> bool:
         """One pass over all classes, operands before users; whether anything changed."""
         changed = False
-        for at in list(self.order):
+        for number, at in enumerate(list(self.order)):
+            if not number % STRIDE:
+                check_time()
             if len(self.candidates[at]) < 2:
                 continue
             if self.effort <= 0:

@@ -19,10 +19,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from glenside.deadline import time_left
 from glenside.extraction.bottom_up import bottom_up
 from glenside.extraction.dag import greedy_dag
 from glenside.extraction.presolve import Part, Shape, assemble, reduce
 from glenside.extraction.problem import ExactCost, Member, Problem, Solution
+from glenside.interrupt import in_background
 
 LIMIT = 10.0
 """Budget of the solver, in its own deterministic seconds, which are of the order of seconds."""
@@ -199,7 +201,9 @@ class Model:
         # Ctrl-C is Python's: the solver would stop and the run go on.
         solver.parameters.catch_sigint_signal = False
         solver.parameters.max_deterministic_time = budget.left
-        status = solver.solve(self.cp)
+        if time_left() < math.inf:
+            solver.parameters.max_time_in_seconds = max(time_left(), 0.0)
+        status = in_background(solver.solve, self.cp)
         budget.spend(solver.response_proto.deterministic_time)
         if status not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
             return False

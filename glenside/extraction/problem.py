@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from glenside.deadline import check_time
 from glenside.errors import ExtractionError, UnsoundRewrite
 from glenside.extraction.cost import Cost, CostModel, at_compile_time, is_known
 from glenside.language.operators import CALLS
@@ -18,6 +19,9 @@ from glenside.language.term import Term
 from glenside.rewrites.engine.frozen import ENode, FrozenEGraph
 
 ExactCost = tuple[int, ...]
+
+STRIDE = 1000
+"""Classes that are worked on between two looks at the clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,8 @@ def pose(egraph: FrozenEGraph, cost_model: CostModel, constants: Collection[str]
         at = stack.pop()
         if at in priced:
             continue
+        if not len(priced) % STRIDE:
+            check_time()
         allowed: list[tuple[ENode, Cost]] = []
         refused: list[ENode] = []
         for node in egraph.classes[at]:

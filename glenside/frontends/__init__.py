@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from glenside.errors import InputError, ModelError
+from glenside.frontends.lowering.half_precision import widened_halves
 from glenside.language import (
     AccessType,
     Model,
@@ -49,11 +50,11 @@ def load_model(
     if type(model).__name__ == "IRModule":
         from glenside.frontends.relax import import_relax
 
-        return import_relax(model, shapes=shapes, params=params, progress=progress)
+        return widened_halves(import_relax(model, shapes=shapes, params=params, progress=progress))
     if _is_relay(model):
         from glenside.frontends.relay import import_relay
 
-        return import_relay(model, shapes=shapes, params=params, progress=progress)
+        return widened_halves(import_relay(model, shapes=shapes, params=params, progress=progress))
     if isinstance(model, str | os.PathLike):
         if model == "":
             raise ModelError("the path of the model is empty")
@@ -69,10 +70,10 @@ def load_model(
     from glenside.frontends.onnx import import_model
 
     source: Any = model
-    return import_model(source, shapes=shapes, params=params, progress=progress)
+    return widened_halves(import_model(source, shapes=shapes, params=params, progress=progress))
 
 
-_RELAY = re.compile(rb"^\s*(?:#\[version|def\s+@|fn\s*[(\[]|type\s+\w|/\*|//)")
+_RELAY = re.compile(rb"^\s*(?:#\[version|def\s+@|fn\s*[(\[]|free_var\s|type\s+\w|/\*|//)")
 
 
 def _is_relay(model: object) -> TypeGuard[str | os.PathLike[str]]:

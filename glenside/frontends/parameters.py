@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import ModelError
+from glenside.language.memory import require
 from glenside.language.shape import FLOATS, AccessType
 
 Array = np.ndarray[Any, Any]
@@ -43,6 +44,7 @@ def seeded(position: int, name: str, type_: AccessType, seed: int) -> Array:
             f"parameter %{name} of shape {type_.shape} is too large to be drawn from a seed: "
             f"give it with params={{{name!r}: array}}"
         )
+    require(type_.size * 16, f"parameter %{name} of {type_}, drawn from a seed,")
     rng = np.random.default_rng([seed, position])
     return np.asarray(_draw(rng, position, name.lower(), type_)).astype(type_.dtype)
 

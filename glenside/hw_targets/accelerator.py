@@ -18,6 +18,7 @@ once, with the reason.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import re
@@ -30,15 +31,17 @@ import numpy as np
 
 from glenside.errors import GlensideError, ShapeError, TargetError
 from glenside.hw_targets.declare import samples, template
+from glenside.hw_targets.declare.batching import BATCH, Batched, batched
 from glenside.hw_targets.declare.denotation import Denoted
 from glenside.hw_targets.declare.fields import check_fields, is_number
-from glenside.hw_targets.declare.forms import Form, forms
+from glenside.hw_targets.declare.forms import UNDONE, Form, forms
 from glenside.hw_targets.declare.sizes import Condition, Size
 from glenside.hw_targets.declare.template import OperandType, Template
-from glenside.hw_targets.declare.tiling import Tiling, tiling
+from glenside.hw_targets.declare.tiling import Declaration, Tiling, tiling
 from glenside.language import builders
+from glenside.language.functions import FUNCTIONS
 from glenside.language.interpreter import evaluate
-from glenside.language.shape import AccessType, Shape, check_dtype
+from glenside.language.shape import INTEGERS, AccessType, Shape, check_dtype
 from glenside.language.term import Term
 from glenside.language.units import Unit, register_unit
 from glenside.rewrites.declared import declare_rule
@@ -48,6 +51,10 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 Sizes = Mapping[str, int]
+
+ROWS = frozenset({"softmax", "sum", "mean", "prod", "min", "argmax", "argmin"})
+"""Functions of items that other shapes of items are brought to rows for; products and maxima have
+rules of their own."""
 
 _REORDERING = frozenset({"dot", "sum", "mean", "prod", "softmax"})
 """Functions that a unit may compute by adding in another order."""
@@ -72,6 +79,8 @@ class Accelerator:
     :param tile: the unit's own length along size variables: longer operands take several passes,
         shorter ones are padded.
     :param lanes: likewise, but padded to a multiple and done in one pass.
+    :param loops: whether a batch of products is given to the unit, one call after the other; set it
+        to False where another unit takes batches.
     :param cycles: of one call, over its sizes: an expression or a function of them.
     :param area: in any unit, the same for all accelerators that are compared; multipliers for those
         that ship.
@@ -96,6 +105,7 @@ class Accelerator:
     defaults: Mapping[str, float] = field(default_factory=dict)
     tile: Mapping[str, int] = field(default_factory=dict)
     lanes: Mapping[str, int] = field(default_factory=dict)
+    loops: bool = True
     cycles: str | Callable[[Sizes], float] | None = None
     area: float | None = None
     simulate: Callable[..., Array] | None = None
@@ -108,23 +118,24 @@ class Accelerator:
             check_fields(self)
             if not re.fullmatch(r"[A-Za-z][\w.-]*", self.name):
                 raise TargetError("that is no name: letters, digits, '-', '_' and '.'")
-            if not self.target:
+            own_name = not self.target
+            if own_name:
                 object.__setattr__(self, "target", self.name)
             checked = _check(self)
         except GlensideError as problem:
             raise TargetError(f"accelerator {self.name}: {problem}") from None
         object.__setattr__(self, "_checked", checked)
-        self._register()
+        self._register(own_name)
 
     _checked: _Checked = field(init=False, repr=False)
 
-    def _register(self) -> None:
+    def _register(self, own_name: bool) -> None:
         from glenside.hw_targets.offload import add_to_target
 
         def meaning(parameters: Shape, operands: tuple[Term, ...]) -> Term:
             return self.term(parameters, operands)
 
-        # Programs that were saved import the module that declares their units.
+        # Programs that were saved tell in which module their units were declared.
         meaning.__module__ = _declaring_module()
         in_passes = self.simulate is not None
         checked = self._checked
@@ -136,8 +147,14 @@ class Accelerator:
             checked.template,
             self.dtypes,
         )
-        unit = Unit(self.name, meaning, self._simulate if in_passes else None, denote=denote)
-        add_to_target(self)
+        unit = Unit(
+            self.name,
+            meaning,
+            self._simulate if in_passes else None,
+            meaning_of_batch=None if self._batched is None else self._term_of_batch,
+            denote=denote,
+        )
+        add_to_target(self, own_name)
         register_unit(unit)
         declare_rule(self.name, self.rule)
 
@@ -182,6 +199,14 @@ class Accelerator:
             self._checked.template, sizes, dict(zip(self.operands, operands, strict=True))
         )
 
+    def _term_of_batch(self, parameters: Shape, operands: tuple[Term, ...]) -> Term:
+        """What a call for each position on one shared axis computes."""
+        assert self._batched is not None
+        one = [AccessType(each.outer[1:], each.item, each.dtype) for each in operands]
+        sizes = {**self.sizes(parameters, one), BATCH: operands[0].outer[0]}
+        leaves = dict(zip(self.operands, operands, strict=True))
+        return template.build(self._batched.template, sizes, leaves)
+
     def cycles_of(self, parameters: Shape, operands: Sequence[AccessType]) -> float | None:
         """Cycles of one call; None where the declaration does not say.
 
@@ -219,8 +244,29 @@ class Accelerator:
             self.defaults,
         )
         exact = not template.functions(checked.template) & _REORDERING
-        cases = mapping.cases(declared, self._forms, checked.splits)
+        cases = list(mapping.cases(declared, self._forms, checked.splits))
+        if self._batched is not None:
+            several = dataclasses.replace(declared, operands=self._batched.operands, batch=1)
+            cases += mapping.cases(several, self._forms_of_batch, self._batch_splits)
         return Rule(self.name, tuple(cases), exact, programs=self.programs)
+
+    @functools.cached_property
+    def _batched(self) -> Batched | None:
+        """The term for a batch, where calls are made for one."""
+        checked = self._checked
+        if not self.loops:
+            return None
+        return batched(checked.template, checked.operands, checked.splits)
+
+    @functools.cached_property
+    def _forms_of_batch(self) -> list[Form]:
+        if self._batched is None:
+            return []
+        return forms(self._batched.template, self._batch_splits, self.defaults)
+
+    @functools.cached_property
+    def _batch_splits(self) -> dict[Template, int]:
+        return {} if self._batched is None else dict(self._batched.splits)
 
     @functools.cached_property
     def _forms(self) -> list[Form]:
@@ -228,6 +274,27 @@ class Accelerator:
         checked = self._checked
         terms = (checked.template, *checked.others)
         return [form for each in terms for form in forms(each, checked.splits, self.defaults)]
+
+    @property
+    def rows_of(self) -> frozenset[str]:
+        """The function that it computes of rows, if that is its work: other items are brought to
+        rows for it."""
+        root = self._checked.template
+        while isinstance(root, template.Node) and root.op in UNDONE:
+            root = root.children[0]
+        if not isinstance(root, template.Node) or root.op != "compute":
+            return frozenset()
+        shaped = {p.op for p in template.nodes(root) if isinstance(p, template.Node)}
+        return frozenset(() if shaped & {"windows", "cart_prod"} else {root["function"]} & ROWS)
+
+    @property
+    def behind_product(self) -> frozenset[str]:
+        """The functions of elements behind a product, if it computes more of it than a bias."""
+        parts = [p for p in template.nodes(self._checked.template) if isinstance(p, template.Node)]
+        used = {p["function"] for p in parts if p.op == "compute"}
+        elements = {name for name in used if FUNCTIONS[name].kind in ("map", "fold")}
+        one = used - elements == {"dot"} and not any(p.op == "windows" for p in parts)
+        return frozenset(elements if one and elements - {"add"} else ())
 
     @property
     def tiling(self) -> Tiling:
@@ -386,15 +453,17 @@ def _check(a: Accelerator) -> _Checked:
         if template.build(other, found, _leaves(operands, found, dtype), note).type != result:
             raise TargetError(f"{text!r} has another type than the term")
 
+    trying = ("int32", *_tried(operands, term), "int8") if among is None else among
+    dtypes = tuple(d for d in dict.fromkeys(trying) if _builds(operands, term, found, d))
+    # Of integers less can be said than of floats: they wrap around.
+    strict = next((d for d in dtypes if d in INTEGERS), dtype)
+
     def meaning(sizes: Sizes, arrays: list[Array]) -> Array:
-        built = template.build(term, sizes, _leaves(operands, sizes, dtype))
+        built = template.build(term, sizes, _leaves(operands, sizes, strict))
         return evaluate([built], dict(zip(operands, arrays, strict=True)))[0]
 
-    tiles = tiling(
-        "the unit's own size", operands, names, conditions, a.tile, a.lanes, meaning, dtype
-    )
-    trying = ("int32", "float64", "int8", "float32") if among is None else among
-    dtypes = tuple(d for d in trying if _builds(operands, term, found, d))
+    declared = Declaration(operands, term, names, conditions, meaning, strict)
+    tiles = tiling("the unit's own size", declared, a.tile, a.lanes)
     return _Checked(operands, term, parameters, names, conditions, others, splits, dtypes, tiles)
 
 
@@ -435,6 +504,18 @@ def _builds(operands: Mapping[str, OperandType], term: Template, sizes: Sizes, d
     return True
 
 
+def _tried(operands: Mapping[str, OperandType], term: Template) -> tuple[str, ...]:
+    """Dtypes of operands that have none of their own, with which a term is tried: those of its
+    constants and of other operands among them, which it may have to share."""
+    others = [each.dtype for each in operands.values() if each.dtype]
+    others += [
+        part["dtype"]
+        for part in template.nodes(term)
+        if isinstance(part, template.Node) and part.op == "constant"
+    ]
+    return ("float64", "int32", "float32", "bool", *others)
+
+
 def _build(
     operands: Mapping[str, OperandType],
     term: Template,
@@ -448,7 +529,7 @@ def _build(
     """
     first: tuple[Sizes, ShapeError] | None = None
     for sizes in samples.varied(names, conditions):
-        for dtype in dtypes or ("float64", "int32", "bool"):
+        for dtype in dtypes or _tried(operands, term):
             try:
                 template.build(term, sizes, _leaves(operands, sizes, dtype))
             except ShapeError as problem:

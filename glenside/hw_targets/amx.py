@@ -49,6 +49,7 @@ def _instruction(kinds: str, batch: bool = False, **others: Any) -> Accelerator:
         tile={**({"B": 1} if batch else {}), "M": ROWS, "K": BYTES, "N": COLUMNS},
         cycles=f"{CYCLES} * {'B * ' * batch}tiles(M, 16) * tiles(K, 64) * tiles(N, 16)",
         area=MULTIPLIERS,
+        loops=False,
         simulate=tdpb,
         target="amx",
         **others,

@@ -260,7 +260,7 @@ def _tiles(term: Term, children: Sequence[Term]) -> _Tiles | None:
     """How a term is tiled; None where nothing is to be cut or padded."""
     if term.op == "blocked":
         return _of_product(term, *children)
-    if term.op == "call" and not term["batch"]:
+    if term.op == "call":
         return _of_call(term, children)
     return None
 
@@ -299,7 +299,9 @@ def _of_call(term: Term, children: Sequence[Term]) -> _Tiles | None:
     if not isinstance(declared, Accelerator):
         return None  # It takes operands of any size as they are.
     tiling = declared.tiling
-    sizes = declared.sizes(term["parameters"], [child.type for child in children])
+    batch = term["batch"]
+    one = [AccessType(each.outer[batch:], each.item, each.dtype) for each in children]
+    sizes = declared.sizes(term["parameters"], one)
     longer = tiling.covered(sizes)
     if all(longer[name] == sizes[name] for name in sizes) and all(
         sizes[name] == length for name, length in tiling.tile.items()
@@ -317,11 +319,11 @@ def _of_call(term: Term, children: Sequence[Term]) -> _Tiles | None:
         term["unit"],
         term["parameters"],
         tuple(operands),
-        0,
+        batch,
         tiling.tile,
         {name: count for name, count in counts.items() if count > 1},
         tiling.roles,
-        term.shape,
+        term.shape[batch:],
         term.type,
     )
 

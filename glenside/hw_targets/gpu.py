@@ -25,6 +25,8 @@ class GpuTarget:
     """A device, the machine's own or one known by its profile."""
 
     dialect: Dialect
+    links = False
+    """Its programs are source, or machine code that is linked already."""
 
     def __init__(self, option: str = "") -> None:
         """The machine's device, or with ``option`` the profile of that name; ``tf32``, alone or

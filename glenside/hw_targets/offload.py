@@ -131,10 +131,13 @@ _TARGETS: dict[str, dict[str, Operation]] = {}
 _OF_UNIT: dict[str, str] = {}
 
 
-def add_to_target(accelerator: Operation) -> None:
+def add_to_target(accelerator: Operation, own_name: bool = False) -> None:
     """Adds a unit to its target, which is registered with the first one.
 
     Done before the unit itself is registered, so that nothing is when it is refused.
+
+    :param own_name: whether the target is called like the unit because nobody named one; such a
+        unit does not join others.
 
     :raises TargetError: there can be no such target, or the name of the unit or of the target is
         that of something else.
@@ -145,6 +148,12 @@ def add_to_target(accelerator: Operation) -> None:
         raise TargetError(
             f"accelerator {unit}: {target!r} is no name of a target: letters, digits, '-', '_' and "
             "'.', with numerics behind a colon"
+        )
+    members = _TARGETS.get(target, {})
+    if own_name and members and unit not in members:
+        raise TargetError(
+            f"accelerator {unit}: there is a target of that name, which has {', '.join(members)}: "
+            f"give it another name, or target={target!r} to add the unit to that target"
         )
     families = {_divide(each)[0] for each in _TARGETS}
     if name not in families and name in {kind.name for kind in targets()}:
@@ -198,18 +207,21 @@ def accelerator_of(unit: str) -> Operation | None:
 def rules_for(accelerators: Sequence[Operation]) -> list[RuleSet]:
     """The units' own rules, and those that bring programs to the forms these look for."""
     from glenside.rewrites.rules.attention import ATTENTION
+    from glenside.rewrites.rules.channels import CHANNELS
+    from glenside.rewrites.rules.elementwise import reshape_out_of
     from glenside.rewrites.rules.im2col import IM2COL
     from glenside.rewrites.rules.layout import LAYOUT
     from glenside.rewrites.rules.linear import LINEAR
     from glenside.rewrites.rules.matrices import MATRICES
     from glenside.rewrites.rules.pooling import MEANS, POOLING
+    from glenside.rewrites.rules.rows import rows_of
     from glenside.rewrites.rules.steps import STEPS
     from glenside.rewrites.rules.sums import SUMS
     from glenside.rewrites.ruleset import RuleSet
 
     used = set[str]().union(*(a.functions for a in accelerators))
     families = {
-        "dot": [IM2COL, MATRICES],
+        "dot": [IM2COL, MATRICES, CHANNELS],
         "add": [LINEAR],
         "max": [POOLING],
         "mean": [MEANS],
@@ -217,6 +229,10 @@ def rules_for(accelerators: Sequence[Operation]) -> list[RuleSet]:
         "sigmoid": [SUMS, STEPS],
     }
     chosen = [LAYOUT, *(each for f, sets in families.items() if f in used for each in sets)]
+    rows = sorted(set[str]().union(*(getattr(a, "rows_of", ()) for a in accelerators)))
+    chosen += [RuleSet(f"rows-of-{function}", (rows_of(function),)) for function in rows]
+    behind = sorted(set[str]().union(*(getattr(a, "behind_product", ()) for a in accelerators)))
+    chosen += [RuleSet(f"reshape-out-of-{name}", (reshape_out_of(name),)) for name in behind]
     if "dot" in used:
         chosen += _quantised(accelerators)
     return [*chosen, *(RuleSet(a.name, (a.rule(),), mapping=True) for a in accelerators)]

@@ -158,6 +158,7 @@ def _target(options: str) -> OffloadTarget:
     convolutions = options.endswith(f":{CONV2D}")
 
     def rules() -> list[RuleSet]:
+        from glenside.rewrites.rules.channels import CHANNELS
         from glenside.rewrites.rules.convolution import systolic_convolutions
         from glenside.rewrites.rules.im2col import IM2COL
         from glenside.rewrites.rules.layout import LAYOUT
@@ -165,7 +166,7 @@ def _target(options: str) -> OffloadTarget:
 
         sets = [IM2COL, LAYOUT, *(systolic_rules(*size) for size in dict.fromkeys(sizes))]
         if convolutions:
-            sets += [systolic_convolutions(*size) for size in dict.fromkeys(sizes)]
+            sets += [CHANNELS, *(systolic_convolutions(*size) for size in dict.fromkeys(sizes))]
         return sets
 
     units = (NAME, *(CONVOLUTIONS if convolutions else ()))

@@ -56,7 +56,10 @@ class Executable(Runnable, Protocol):
 
 
 class Target(Protocol):
-    """What a program is optimised for."""
+    """What a program is optimised for.
+
+    One whose programs are saved without a linker says so: ``links`` is False.
+    """
 
     @property
     def name(self) -> str:
@@ -76,6 +79,14 @@ class Target(Protocol):
         progress: Progress | None = None,
     ) -> Executable:
         """Compiles an extracted program."""
+
+
+def check_can_save(target: str | Target) -> None:
+    """:raises TargetError: programs for the target need a linker to be saved, and there is none."""
+    if getattr(find_target(target), "links", True):
+        from glenside.codegen.linking import find_linker
+
+        find_linker()
 
 
 @dataclass(frozen=True)

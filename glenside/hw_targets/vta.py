@@ -37,6 +37,7 @@ def _dense(name: str, batch: bool = False, int8: bool = False, **others: Any) ->
         tile={**({"B": 1} if batch else {}), "K": 16, "N": 16},
         cycles=f"{'B * ' if batch else ''}M * tiles(K, 16) * tiles(N, 16)",
         area=MULTIPLIERS,
+        loops=False,
         **{"target": "vta", **numerics, **others},
     )
 

@@ -15,10 +15,18 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import GlensideError, InputError
+from glenside.language.memory import require
+from glenside.language.operators import TRANSFORMERS
 from glenside.language.shape import FLOATS, HALVES, AccessType
 from glenside.language.term import Term, topological_order
 
 Array = np.ndarray[Any, Any]
+
+_COPYING = frozenset({"concat", "gather", "pad", "pair"})
+"""Transformers whose value is an array of its own; those of others may be views."""
+
+_AT_ONCE = 1 << 25
+"""Bytes of an operand that are laid out for a product at a time."""
 
 
 @dataclass(frozen=True)
@@ -46,28 +54,49 @@ class _Product:
         q = self.right.shape[self.batch : self.right_split]
         depth = math.prod(self.left.shape[self.left_split :])
         groups = math.prod(shared)
-        left = self.left.reshape(groups, math.prod(p), depth)
-        right = self.right.reshape(groups, math.prod(q), depth).swapaxes(1, 2)
-        return matrix_product(left, right, accumulate).reshape(self.type.outer)
+
+        def product(left: Array, right: Array) -> Array:
+            left, right = (each.reshape(groups, -1, depth) for each in (left, right))
+            return matrix_product(left, right.swapaxes(1, 2), accumulate)
+
+        # Windows of an image are many times its size once they are laid out for a product, so
+        # they are taken a few rows at a time.
+        longer, rows = (self.left, p) if math.prod(p) > math.prod(q) else (self.right, q)
+        needed = longer.size * max(longer.itemsize, np.dtype(accumulate).itemsize)
+        if not (rows and self.type.size and depth) or needed <= _AT_ONCE:
+            left = self.left.reshape(groups, math.prod(p), depth)
+            right = self.right.reshape(groups, math.prod(q), depth).swapaxes(1, 2)
+            return matrix_product(left, right, accumulate).reshape(self.type.outer)
+        result = np.empty((groups, math.prod(p), math.prod(q)), accumulate)
+        each = math.prod(rows[1:])
+        count = max(1, _AT_ONCE * rows[0] // needed)
+        for start in range(0, rows[0], count):
+            some = longer[(*(slice(None),) * self.batch, slice(start, start + count))]
+            at = slice(start * each, (start + count) * each)
+            if longer is self.left:
+                result[:, at] = product(some, self.right)
+            else:
+                result[:, :, at] = product(self.left, some)
+        return result.reshape(self.type.outer)
 
 
 def matrix_product(a: Array, b: Array, accumulate: str) -> Array:
     """``a @ b`` with operands cast to ``accumulate`` first; integers wrap around.
 
-    Integer products run in float64 where that is exact, since NumPy has no fast integer one;
+    Integer products run in floats where these are exact, since NumPy has no fast integer one;
     sums of 16-bit floats are formed in float32 and rounded once, as ``numpy.matmul`` does.
     """
-    a, b = a.astype(accumulate, copy=False), b.astype(accumulate, copy=False)
     if accumulate in HALVES:
+        a, b = a.astype(accumulate, copy=False), b.astype(accumulate, copy=False)
         return np.matmul(a.astype("float32"), b.astype("float32")).astype(accumulate)
-    if accumulate in FLOATS or not (a.size and b.size):
-        return np.matmul(a, b)
-    bound = a.shape[-1] * _magnitude(a) * _magnitude(b)
-    if bound < 2**53:
-        return (
-            np.matmul(a.astype("float64"), b.astype("float64")).astype("int64").astype(accumulate)
-        )
-    return np.matmul(a, b)
+    if accumulate not in FLOATS and a.size and b.size and a.dtype.kind in "iu":
+        # Wrapping around is the same before and after, so the cast may wait.
+        bound = a.shape[-1] * _magnitude(a) * _magnitude(b)
+        if bound < 2**53:
+            exact = "float32" if bound < 2**24 else "float64"
+            product = np.matmul(a.astype(exact), b.astype(exact))
+            return product.astype("int64").astype(accumulate)
+    return np.matmul(a.astype(accumulate, copy=False), b.astype(accumulate, copy=False))
 
 
 def _magnitude(array: Array) -> int:
@@ -110,7 +139,11 @@ def evaluate(
             results[term] = value.build(term) if isinstance(value, _Product) else value
         if progress:
             progress(done, total)
-    return [np.array(results[term], dtype=term.dtype, order="C") for term in terms]
+    arrays = []
+    for term in terms:
+        require(term.type.nbytes, f"{term.op}: a result of {term.type}")
+        arrays.append(np.array(results[term], dtype=term.dtype, order="C"))
+    return arrays
 
 
 def _walk(
@@ -144,6 +177,7 @@ def _apply(
     if len(operands) == 1 and isinstance(operands[0], _Product):
         product = operands[0]
         if term.op == "compute" and term["function"] == "dot":
+            require(term.type.nbytes, f"{term.op}: a value of {term.type}")
             return product.contract(term["accumulate"] or term.children[0].dtype)
         if term.op == "reshape" and term.item[:1] == (2,) and product.type.item[:1] == (2,):
             # The tuple axis stays in front, so the result is still a product.
@@ -163,6 +197,9 @@ def _apply(
         (a, b), (x, y) = arrays, term.children
         return _Product(a, b, x.type.split, y.type.split, term["batch"], term.type)
     types = tuple(child.type for child in term.children)
+    moved = term.op == "reshape" and not arrays[0].flags.c_contiguous
+    if moved or term.op in _COPYING or (term.children and term.op not in TRANSFORMERS):
+        require(term.type.nbytes, f"{term.op}: a value of {term.type}")
     try:
         return term.operator.evaluate(arrays, types, term.attributes)
     except MemoryError as problem:

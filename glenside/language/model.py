@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import InputError
+from glenside.language.memory import require
 from glenside.language.requirements import Requirement
 from glenside.language.shape import FLOATS, AccessType
 from glenside.language.term import Term, topological_order
@@ -100,6 +101,7 @@ def random_inputs(
     result: dict[str, Array] = {}
     for name, wanted in inputs.items():
         below = 2 if wanted.dtype == "bool" else max(limits.get(name, 10), 1)
+        require(wanted.size * 8, f"input {name!r} of {wanted}")
         try:
             if wanted.dtype in FLOATS:
                 value: object = rng.standard_normal(wanted.shape)

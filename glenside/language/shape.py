@@ -122,9 +122,15 @@ def check_int(value: object, what: str) -> int:
 
 
 def check_number(value: float | int | bool, dtype: str, what: str) -> float | int | bool:
-    """``value`` as the Python number that stands for it in ``dtype``: a float, int or bool."""
-    if dtype in FLOATS:
+    """``value`` as the Python number that stands for it in ``dtype``: a float, int or bool.
+
+    Floats are rounded to the dtype, so that numbers that are equal there are equal here.
+    """
+    if dtype == "float64":
         return float(value)
+    if dtype in FLOATS:
+        with np.errstate(over="ignore"):
+            return float(np.array(value, dtype))
     if dtype == "bool" and value in (0, 1):
         return bool(value)
     if isinstance(value, float) or not lowest(dtype) <= value <= highest(dtype):

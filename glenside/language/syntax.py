@@ -159,7 +159,7 @@ class _Reader:
             if len(expression) < 3 or not isinstance(expression[1], list):
                 raise TextError("let is written (let ((%name term) ...) term ...)")
             for binding in expression[1]:
-                if not (isinstance(binding, list) and len(binding) == 2 and _is_name(binding[0])):
+                if not (isinstance(binding, list) and len(binding) == 2 and is_name(binding[0])):
                     raise TextError(f"a binding is written (%name term), got {_shorten(binding)}")
                 self.names[binding[0]] = self.term(binding[1])
             for body in expression[2:]:
@@ -188,7 +188,7 @@ class _Reader:
                 frames[-1][3].append(done)
 
     def reference(self, atom: str) -> Term:
-        if not _is_name(atom) or atom not in self.names:
+        if not is_name(atom) or atom not in self.names:
             raise TextError(f"a term was expected, got {_shorten(atom)}")
         return self.names[atom]
 
@@ -245,7 +245,8 @@ class _Reader:
         return make(operator.name, children, **values)
 
 
-def _is_name(atom: object) -> bool:
+def is_name(atom: object) -> bool:
+    """Whether an atom is a name that ``let`` can bind."""
     return isinstance(atom, str) and not isinstance(atom, Quoted) and atom.startswith("%")
 
 

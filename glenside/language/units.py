@@ -35,8 +35,10 @@ class Unit:
     precision); without one the meaning is interpreted. A unit that multiplies matrices has
     ``array(parameters) -> (rows, columns)``, the size of one weight tile, and can then stand in a
     ``blocked`` product of any size. A unit that works by such products says its invocation in
-    terms of them: ``in_products(parameters, operands)``. ``denote(logic, operands, parameters)`` is
-    the meaning for sizes that are symbols, without which no rule that makes calls can be proved.
+    terms of them: ``in_products(parameters, operands)``. ``meaning_of_batch`` is the term for
+    operands that share one axis in front, where a batch has one. ``denote(logic, operands,
+    parameters)`` is the meaning for sizes that are symbols, without which no rule that makes calls
+    can be proved.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Unit:
     simulate: Callable[[Shape, list[Array]], Array] | None = None
     array: Callable[[Shape], tuple[int, int]] | None = None
     in_products: Callable[[Shape, tuple[Term, ...]], Term] | None = None
+    meaning_of_batch: Callable[[Shape, tuple[Term, ...]], Term] | None = None
     denote: Callable[[Logic, Sequence[Denotation], Lengths], Denotation] | None = None
 
     @staticmethod
@@ -109,7 +112,7 @@ def run_batch(
     values = np.empty(result.shape, result.dtype)
     invoke = unit.runner(parameters, each)
     for position in np.ndindex(*result.outer[:batch]):
-        values[position] = invoke([np.ascontiguousarray(array[position]) for array in arrays])
+        values[position] = invoke([np.asarray(array[position], order="C") for array in arrays])
     return values
 
 
@@ -126,12 +129,15 @@ def meaning(term: Term, children: Sequence[Term]) -> Term:
     from glenside.language.term import rebuild
 
     if term.op == "call":
+        unit = find_unit(term["unit"])
+        if term["batch"] == 1 and unit.meaning_of_batch is not None:
+            return unit.meaning_of_batch(term["parameters"], tuple(children))
         if term["batch"]:
             raise ShapeError(
                 f"a batch of {term['unit']} calls has no meaning as one term: take the program "
                 "before its tiles are expanded"
             )
-        return find_unit(term["unit"]).meaning(term["parameters"], tuple(children))
+        return unit.meaning(term["parameters"], tuple(children))
     if term.op == "blocked":
         a, b = children
         return builders.compute("dot", builders.cart_prod(a, b, term["batch"]), term["accumulate"])

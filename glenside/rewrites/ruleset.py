@@ -7,12 +7,15 @@ need no registration.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import importlib
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 from egglog import RewriteOrRule, Ruleset
@@ -33,6 +36,9 @@ FAMILIES = (
     "steps",
     "sums",
     "convolution",
+    "channels",
+    "rows",
+    "elementwise",
     "quantised",
     "tiling",
     "parallel",
@@ -209,6 +215,60 @@ def as_ruleset(rules: object, name: str = "rules") -> RuleSet:
     raise GlensideError(
         f"{name} is neither a rule nor a rule set (glenside's or egglog's) but {rules!r}"
     )
+
+
+def explored_with(
+    own: Callable[[], Sequence[RuleSet]], rules: object = None, add_rules: object = None
+) -> list[RuleSet]:
+    """What is explored with: a target's own rules, or others in place of them, and more beside.
+
+    :param own: makes the target's.
+    :param rules: in place of these, if not None; like ``add_rules`` a list of what
+        :func:`as_ruleset` takes, or one of them.
+    :raises GlensideError: something is no rule.
+    """
+    chosen = list(own()) if rules is None else _as_rulesets(rules, "rules")
+    present = {id(each) for each in chosen} | {id(rule) for each in chosen for rule in each}
+    for each in _as_rulesets(add_rules or [], "add_rules"):
+        fresh = tuple(rule for rule in each if id(rule) not in present)
+        present.update(map(id, fresh))
+        if fresh and id(each) not in present:
+            chosen.append(dataclasses.replace(each, rules=fresh))
+    return chosen
+
+
+def _as_rulesets(given: object, name: str) -> list[RuleSet]:
+    if isinstance(given, Iterable) and not isinstance(given, str | RuleSet | Ruleset):
+        return [as_ruleset(each, name) for each in given]
+    return [as_ruleset(given, name)]
+
+
+def rules_in(module: ModuleType) -> list[RuleSet]:
+    """The rules that a module of the user's own brings: what it calls ``RULES``, or else all rules
+    and rule sets that it defines.
+
+    :raises GlensideError: what it calls ``RULES`` is no rule.
+    """
+    defined = {name: each for name, each in vars(module).items() if not name.startswith("_")}
+    if "RULES" in defined:
+        return _as_rulesets(defined["RULES"], f"{module.__name__}.RULES")
+    foreign = {
+        id(each)
+        for name, other in list(sys.modules.items())
+        if name.partition(".")[0] == "glenside"
+        for each in vars(other).values()
+    }
+    found: list[RuleSet] = []
+    makers = {id(make) for make in _MAKERS.values()}
+    for each in defined.values():
+        if id(each) in foreign:
+            continue
+        if id(each) in makers:
+            with contextlib.suppress(TypeError):  # It takes parameters, which nobody gave.
+                found.append(as_ruleset(each()))
+        elif isinstance(each, RuleSet | Rule | Ruleset):
+            found.append(as_ruleset(each, module.__name__))
+    return found
 
 
 def _name_of(case: RewriteOrRule, position: int) -> str:

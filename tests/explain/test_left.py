@@ -4,6 +4,7 @@ import pytest
 
 import glenside
 from glenside.language import builders as b
+from glenside.language import topological_order
 from glenside.language.model import Model
 from tests.explain.helpers import optimised
 from tests.models import small_network
@@ -116,11 +117,66 @@ def test_windows_of_another_size() -> None:
 
 def test_the_layers_of_a_network_by_name() -> None:
     left = optimised(small_network(), "flexasr").left
-    assert list(left) == ["conv", "pooled"]
-    assert left["conv"].startswith(
-        "flex-linear: it takes products with 0 batch axes, the layer has 1"
-    )
+    assert list(left) == ["pooled"]  # Grouped convolutions are products of a batch.
     assert left["pooled"].startswith("flex-meanpool: it takes windows where the layer has access")
+
+
+LINEAR = """(access 2 (compute add (pair (access 0 (compute dot (cart-prod ?x ?w)))
+    (access 0 (broadcast (M N) (unsqueeze 0 ?b))))))"""
+BIASED = {"x": "((M) (K))", "w": "((N) (K))", "b": "((N) ())"}
+
+
+def biased(*leading, function=None):
+    """A linear layer over these leading axes, a function of its elements behind."""
+    x = b.reshape(b.access(b.tensor("x", (*leading, 4)), len(leading)), leading, (4,))
+    w = b.access(b.tensor("w", (3, 4)), 1)
+    result = b.elementwise("add", b.compute("dot", b.cart_prod(x, w)), b.tensor("b", (3,)))
+    return model(fc=result if function is None else b.elementwise(function, result))
+
+
+def batch(g, m, k, n):
+    x, w = (b.access(b.tensor(name, (g, r, k)), 2) for name, r in (("x", m), ("w", n)))
+    return model(fc=b.compute("dot", b.cart_prod(x, w, 1)))
+
+
+GEMM = {
+    "operands": {"x": "((M) (K))", "w": "((N) (K))"},
+    "computes": "(compute dot (cart-prod ?x ?w))",
+}
+BEHIND = {"operands": BIASED, "computes": f"(compute relu {LINEAR})"}
+
+# Of each kind of reason: a declaration and a layer that is left, what is said, and the same with
+# what is said no longer so, by another declaration or another layer.
+REASONS = {
+    "dtype": ({**GEMM, "dtypes": ["int8"]}, dense(2, 3, 4), "dtype float32 is not among int8",
+              {**GEMM, "dtypes": ["int8", "float32"]}, None),
+    "dtype of an operand": (
+        {**GEMM, "operands": {"x": "((M) (K)) int8", "w": "((N) (K)) int8"}}, dense(2, 3, 4),
+        "dtype float32 of x, w is not int8", None, dense(2, 3, 4, "int8")),
+    "constraint": ({**GEMM, "constraints": ["K <= 2"]}, dense(2, 3, 4), "K <= 2 fails for K = 3",
+                   None, dense(2, 2, 4)),
+    "batch": ({**GEMM, "loops": False}, batch(2, 3, 4, 5), "products with 0 batch axes",
+              GEMM, None),
+    "nothing behind": (BEHIND, biased(2), "no relu follows the add", None,
+                       biased(2, function="relu")),
+    "nothing behind, more axes": (BEHIND, biased(2, 3), "no relu follows the add", None,
+                                  biased(2, 3, function="relu")),
+    "something else behind": (BEHIND, biased(2, function="abs"), "no relu follows the add",
+                              {**BEHIND, "computes": f"(compute abs {LINEAR})"}, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", REASONS)
+def test_a_layer_is_offloaded_once_the_reason_is_gone(kind: str) -> None:
+    declared, layer, reason, other, cured = REASONS[kind]
+    unit = glenside.Accelerator("my-unit", **declared)
+    left = optimised(layer, "my-unit").left
+    assert left["fc"].startswith(f"my-unit: {reason}") or reason in left["fc"]
+    if other is not None:
+        unit = glenside.Accelerator("my-unit", **other)
+    run = optimised(layer if cured is None else cured, "my-unit")
+    assert run.left == {}, unit
+    assert any(t.op == "call" for t in topological_order(run.extracted.terms))
 
 
 def test_of_several_units_the_nearest() -> None:

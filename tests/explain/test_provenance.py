@@ -15,6 +15,7 @@ from glenside.language import builders as b
 from glenside.rewrites import EGraph, FrozenEGraph, tile_to
 from tests.explain.helpers import optimised
 from tests.models import small_network, two_outputs
+from tests.saving import reseal
 
 
 def test_a_convolution_becomes_a_product_of_matrices_by_these_rules() -> None:
@@ -189,6 +190,7 @@ def test_a_rule_that_is_not_known_any_more_is_named(tmp_path: Path) -> None:
     program.save(tmp_path)
     (file,) = tmp_path.glob("code-*/explain.json")
     file.write_text(file.read_text().replace("flatten-unflatten", "my-rule"))
+    reseal(tmp_path)
     with pytest.raises(GlensideError, match="with the rule my-rule, which is not known here"):
         glenside.load(tmp_path).explain()
 

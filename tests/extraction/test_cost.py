@@ -2,6 +2,7 @@
 
 import pytest
 
+import glenside
 from glenside.errors import ExtractionError
 from glenside.extraction import (
     COST_MODELS,
@@ -192,3 +193,11 @@ def test_what_compiling_evaluates_takes_no_time() -> None:
     egraph = saturate([term], []).egraph
     found = extract(egraph, model, original=[term], constants={"w"})
     assert set(found.tried.values()) == {left}
+
+
+@pytest.mark.parametrize("given", [5, Roofline, object(), {"name": "mine"}])
+def test_what_is_no_cost_model_is_refused_in_one_line(given):
+    x = b.tensor("x", (2, 3))
+    for verb in (glenside.optimize, lambda t, **o: glenside.explore(t, cost_models=[given])):
+        with pytest.raises(ExtractionError, match=r"a cost model is a name .* or an object with"):
+            verb(x, cost_model=given)

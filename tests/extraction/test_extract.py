@@ -226,7 +226,7 @@ def test_a_dense_network_takes_seconds_at_most() -> None:
         classes.append((node("concat:5", features, base + 2), node("concat:4", features, base + 3)))
         features = base + 4
     egraph = FrozenEGraph(tuple(classes), (SCALAR,) * len(classes), (features,))
-    start = time.perf_counter()
+    start = time.process_time()  # What others do meanwhile does not count.
     found = extract(egraph, Priced())
-    assert time.perf_counter() - start < 20  # 0.1 s on a quiet machine
+    assert time.process_time() - start < 20  # 0.1 s as a rule; two to the 300 else.
     assert found.cost == (1 + 300 * (3 + 8 + 4),)

@@ -148,6 +148,23 @@ class TestCostModel:
         with pytest.raises(ExtractionError, match="unit test-silent does not declare the cycles"):
             price(term, self.model)
 
+    @pytest.mark.parametrize("batch", [(1,), (4,), (2, 3), (0,)])
+    @pytest.mark.parametrize("unit", ["vta-dense", "flex-linear"])
+    def test_a_batch_takes_as_long_as_its_calls_one_after_the_other(self, unit, batch) -> None:
+        shapes = [(5, 7), (3, 7), (3,)][: len(accelerator_of(unit).operands)]
+        splits = [1, 1, 1]
+
+        def invoked(shared):
+            operands = [
+                matrix(f"x{i}", *shared, *shape, split=len(shared) + split)
+                for i, (shape, split) in enumerate(zip(shapes, splits, strict=False))
+            ]
+            return term_cycles(call(unit, (), *operands, batch=len(shared)))
+
+        one = invoked(())
+        assert one == {"vta-dense": 5, "flex-linear": 5}[unit]  # One row of tiles a cycle.
+        assert invoked(batch) == math.prod(batch) * one
+
     def test_the_clock_is_positive(self) -> None:
         with pytest.raises(ValueError, match="clock must be positive"):
             Cycles(clock=0)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glenside.errors import InputError
-from glenside.language import OPERATORS, builders, evaluate, topological_order, trace
+from glenside.language import OPERATORS, builders, evaluate, interpreter, topological_order, trace
 from glenside.language.builders import access, cart_prod, compute, pair, reshape, tensor
 from glenside.language.interpreter import matrix_product
 from glenside.language.shape import FLOATS, INTEGERS, NUMBERS
@@ -274,3 +274,26 @@ def test_a_wrong_value_is_an_input_error_naming_the_tensor(env, says):
 
 def test_other_values_in_the_environment_do_not_matter():
     np.testing.assert_array_equal(evaluate([x], {"x": X, "more": object()})[0], X)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int8"])
+@pytest.mark.parametrize("long", ["left", "right"])
+def test_a_product_of_large_windows_is_formed_a_few_rows_at_a_time(dtype, long, monkeypatch):
+    rng = np.random.default_rng(0)
+    x = rng.integers(-128, 128, (2, 3, 9, 8)).astype(dtype)
+    w = rng.integers(-128, 128, (2, 5, 3, 2, 2)).astype(dtype)
+    looks = builders.windows(
+        builders.access(builders.tensor("x", x.shape, dtype), 1), (3, 2, 2), (1, 1, 1)
+    )
+    operands = [access(tensor("w", w.shape, dtype), 2), builders.squeeze(looks, 1)]
+    if long == "left":
+        operands.reverse()
+    accumulate = "int16" if dtype == "int8" else None  # Which wraps around.
+    term = builders.compute("dot", builders.cart_prod(*operands, batch=1), accumulate)
+    env = {"x": x, "w": w}
+    seen = np.lib.stride_tricks.sliding_window_view(x, (2, 2), (2, 3))  # (g, c, h, w, 2, 2)
+    right = np.einsum("gochw,gcyxhw->goyx", w.astype("int64"), seen.astype("int64"))
+    right = (right if long == "right" else right.transpose(0, 2, 3, 1)).astype(term.dtype)
+    for at_once in (1, 200, 1 << 25):
+        monkeypatch.setattr(interpreter, "_AT_ONCE", at_once)
+        np.testing.assert_array_equal(evaluate([term], env)[0], right)

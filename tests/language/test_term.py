@@ -143,7 +143,7 @@ def test_threads_that_build_the_same_at_once_get_one_object():
     access, both = OPERATORS["access"], threading.Barrier(2)
 
     def infer(*given):
-        both.wait(timeout=60)  # Both have looked it up by now, and neither has found it.
+        both.wait()  # Both have looked it up by now, and neither has found it.
         return access.infer(*given)
 
     slow = dataclasses.replace(access, infer=infer)

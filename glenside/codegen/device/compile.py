@@ -20,6 +20,7 @@ from glenside.codegen.device.device import Code, Device
 from glenside.codegen.device.executable import DeviceExecutable, MappedProduct
 from glenside.codegen.host_runs import gather
 from glenside.codegen.launch import KernelCall, Place, Plan, PythonCall
+from glenside.interrupt import in_background
 from glenside.language.shape import HALVES, AccessType
 from glenside.language.term import Term, topological_order
 
@@ -73,9 +74,8 @@ def compile_for_device(
     cut = cut_for_device(outputs, inputs, params, limits)
     made = _steps(cut, limits, dialect, choose, staged, progress)
     kernels, steps = made.kernels, made.steps
-    if progress:
-        progress("compile", 0, 1)
-    text = print_kernels(kernels, limits, dialect)
+    printed = (lambda done, total: progress("compile", done, total)) if progress else None
+    text = print_kernels(kernels, limits, dialect, printed)
     numbered = iter(range(len(kernels)))
     calls: list[KernelCall | PythonCall] = []
     for step in steps:
@@ -95,7 +95,7 @@ def compile_for_device(
     plan.input_types = {name: [list(t.outer), list(t.item), t.dtype] for name, t in inputs.items()}
     plan.outputs = [place_of(cut.stored[term], term) for term in cut.outputs]
     parameters = plan_memory(plan, cut, _ALIGN)
-    code = build(text.text) if build is not None and text.text else Code(text.text)
+    code = in_background(build, text.text) if build is not None and text.text else Code(text.text)
     if progress:
         progress("compile", 1, 1)
     executable = DeviceExecutable(

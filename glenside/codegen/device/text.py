@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -106,15 +106,21 @@ def distinct(kernels: Sequence[DeviceKernel]) -> tuple[list[DeviceKernel], list[
     return found, numbers
 
 
-def print_kernels(kernels: Sequence[DeviceKernel], limits: DeviceLimits, dialect: Dialect) -> Text:
+def print_kernels(
+    kernels: Sequence[DeviceKernel],
+    limits: DeviceLimits,
+    dialect: Dialect,
+    progress: Callable[[int, int], None] | None = None,
+) -> Text:
     """One source text for all launches.
 
+    :param progress: called with (kernels done, kernels in all); what it raises ends the work.
     :raises TargetError: a kernel goes beyond the device's limits, or has no code for devices.
     """
     from glenside.codegen.gpu.emit import emit
 
     found, numbers = distinct(kernels)
-    program = emit(found, dialect, limits)
+    program = emit(found, dialect, limits, progress)
     entries = {
         entry.name: Entry(
             list(kernel.grid),

@@ -20,6 +20,7 @@ import numpy as np
 from glenside.codegen.device.device import Code, Device, Launch
 from glenside.codegen.launch import Entry
 from glenside.errors import TargetError
+from glenside.files import replacing, write_bytes, write_text
 from glenside.language.shape import is_float
 
 if TYPE_CHECKING:
@@ -113,13 +114,14 @@ class Trials:
             "complete": self.arrays.keys() <= told.keys(),
             "cache": self.cache,
         }
-        np.savez(folder / f"{name}.npz", **orders)  # type: ignore[arg-type]
+        with replacing(folder / f"{name}.npz") as file:
+            np.savez(file, **orders)  # type: ignore[arg-type]
         if self.code.binary is not None:
-            (folder / f"{name}.cubin").write_bytes(self.code.binary)
+            write_bytes(folder / f"{name}.cubin", self.code.binary)
         else:
-            (folder / f"{name}.source").write_text(self.code.source)
+            write_text(folder / f"{name}.source", self.code.source)
         # Last, since it says that the others are there.
-        (folder / f"{name}.json").write_text(json.dumps(data))
+        write_text(folder / f"{name}.json", json.dumps(data))
 
     @staticmethod
     def load(folder: Path, name: str) -> Trials:

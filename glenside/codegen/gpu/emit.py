@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from glenside.codegen.gpu import opencl_c
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits, Dialect
 from glenside.errors import TargetError
+from glenside.interrupt import in_background
 
 _DISABLED = ["tirx.NarrowDataType", "s_tir.CompactBufferAllocation"]
 """Positions have 32 bits from the start, and the first pass also narrows casts of data; buffers
@@ -43,15 +44,28 @@ class Program:
     entries: tuple[Entry, ...]
 
 
-def emit(kernels: Sequence[DeviceKernel], dialect: Dialect, limits: DeviceLimits) -> Program:
+Progress = Callable[[int, int], None]
+"""Called with (kernels done, kernels in all)."""
+
+_PIECE = 8
+"""Kernels that are lowered at a time; Ctrl-C and limits are looked at in between."""
+
+
+def emit(
+    kernels: Sequence[DeviceKernel],
+    dialect: Dialect,
+    limits: DeviceLimits,
+    progress: Progress | None = None,
+) -> Program:
     """The text of kernels, whose names differ.
 
+    :param progress: called in between; what it raises ends the work.
     :raises TargetError: a kernel goes beyond the device's limits.
     """
     for kernel in kernels:
         limits.check(kernel)
     made = [kernel for kernel in kernels if kernel.function is not None]
-    text, orders = _generate(made, dialect, limits) if made else ("", {})
+    text, orders = _generate(made, dialect, limits, progress) if made else ("", {})
     written = [kernel for kernel in kernels if kernel.source is not None]
     library = dict.fromkeys(part for kernel in written for part in kernel.library)
     parts = [text, *library, *(kernel.source or "" for kernel in written)]
@@ -69,7 +83,10 @@ def emit(kernels: Sequence[DeviceKernel], dialect: Dialect, limits: DeviceLimits
 
 
 def _generate(
-    kernels: Sequence[DeviceKernel], dialect: Dialect, limits: DeviceLimits
+    kernels: Sequence[DeviceKernel],
+    dialect: Dialect,
+    limits: DeviceLimits,
+    progress: Progress | None,
 ) -> tuple[str, dict[str, tuple[int, ...]]]:
     """TVM's text, and the order of each function's parameters, which is not the kernel's."""
     import tvm
@@ -89,11 +106,20 @@ def _generate(
     functions = {
         kernel.name: kernel.function.with_attr("global_symbol", kernel.name) for kernel in kernels
     }
-    module = tirx.transform.BindTarget(target)(tvm.IRModule(functions))
     pipeline = tirx.get_default_tir_pipeline(target)
     lower = pipeline[0] if isinstance(pipeline, tuple) else pipeline
-    with tvm.transform.PassContext(opt_level=3, config=_CONFIG, disabled_pass=_DISABLED):
-        module = lower(module)
+
+    def lowered(names: Sequence[str]) -> Any:
+        part = tvm.IRModule({name: functions[name] for name in names})
+        with tvm.transform.PassContext(opt_level=3, config=_CONFIG, disabled_pass=_DISABLED):
+            return lower(tirx.transform.BindTarget(target)(part)).functions
+
+    made: dict[Any, Any] = {}
+    for first in range(0, len(functions), _PIECE):
+        if progress:
+            progress(first, len(functions))
+        made.update(in_background(lowered, [*functions][first : first + _PIECE]))
+    module = tvm.IRModule(made)
     _, devices = split_host_device_mods(module)
     if len(devices) != 1:
         raise TargetError(f"kernel {kernels[0].name} has no part that runs on the device")
@@ -109,7 +135,8 @@ def _generate(
         orders[kernel.name] = tuple(
             names.index(str(parameter.name).removesuffix("_ptr")) for parameter in function.params
         )
-    text = str(tvm.get_global_func(f"target.build.{dialect}")(device, found).inspect_source())
+    build = tvm.get_global_func(f"target.build.{dialect}")
+    text = str(in_background(build, device, found).inspect_source())
     text = re.sub(r"\b(\w+)_kernel\b", lambda m: m[1] if m[1] in orders else m[0], text)
     text = _BITS.sub(lambda match: _bits(match[1], match[2], dialect), text)
     if dialect == "opencl":

@@ -27,6 +27,7 @@ from glenside.codegen.loops import (
     unflatten,
 )
 from glenside.codegen.partition import Kernel
+from glenside.codegen.totals import Totals
 from glenside.language.term import Term
 
 _GROUP = 128
@@ -105,13 +106,14 @@ class ElementNest(Nest):
             return scalars.convert(value, child.dtype, dtype)
 
         def row(index: Index) -> Stmt:
-            top, total = (declare(name, 1, dtype, local=True) for name in ("top", "total"))
+            top = declare("top", 1, dtype, local=True)
+            totals = Totals("total", 1, dtype, "sum", length, lambda work: work(0))
 
             def power(k: Any) -> Expr:
                 return scalars.apply("exp", load(index, k) - get(top, 0), dtype)
 
             def result(k: Any) -> Stmt:
-                value = power(k) / get(total, 0)
+                value = power(k) / get(totals.final, 0)
                 return self.store([*index, k], scalars.convert(value, dtype, anchor.dtype))
 
             find = repeat(
@@ -123,15 +125,18 @@ class ElementNest(Nest):
                     lambda value: put(top, 0, value),
                 ),
             )
-            add = repeat(length, lambda k: put(total, 0, get(total, 0) + power(k)))
+
+            def add(item: Index) -> Stmt:
+                total = totals.current
+                return put(total, 0, get(total, 0) + power(item[0]))
+
             return sequence(
                 [
                     allocate(top),
-                    allocate(total),
+                    *totals.start(),
                     put(top, 0, scalars.const(-math.inf, dtype)),
-                    put(total, 0, scalars.const(0, dtype)),
                     find,
-                    add,
+                    totals.loops([length], add),
                     repeat(length, result),
                 ]
             )

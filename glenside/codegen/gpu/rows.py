@@ -29,6 +29,7 @@ from glenside.codegen.loops import (
     unflatten,
 )
 from glenside.codegen.partition import Kernel
+from glenside.codegen.totals import Totals
 from glenside.language.functions import FUNCTIONS
 from glenside.language.term import Term
 
@@ -151,8 +152,8 @@ class RowNest(ElementNest):
             index[axis] = at
         return index
 
-    def _each(self, body: Callable[[Index], Stmt]) -> Stmt:
-        """``body`` for the positions of this thread's terms."""
+    def _each(self, body: Callable[[Index], Stmt], totals: Totals | None = None) -> Stmt:
+        """``body`` for the positions of this thread's terms, which it may add to ``totals``."""
         from tvm import tirx
 
         def one(turn: Any) -> Stmt:
@@ -166,8 +167,20 @@ class RowNest(ElementNest):
         # way at a time.
         whole, rest = divmod(self.term_count, self.team)
         loop = threads.unrolled if whole <= _UNROLLED else threads.serial
-        last = tirx.LT(self.member, rest)
-        return sequence([loop(whole, one), *([threads.guarded(last, one(whole))] if rest else [])])
+        all_ = loop(whole, one)
+        if totals is not None and whole > _UNROLLED:
+            all_ = totals.loops([whole], lambda turn: one(turn[0]))
+        elif totals is not None:
+            all_ = totals.block(all_)
+        if not rest:
+            return all_
+        left = threads.guarded(tirx.LT(self.member, rest), one(whole))
+        return sequence([all_, left if totals is None else totals.block(left)])
+
+    def _totals(self, dtype: str, step: str) -> Totals:
+        """The total of this thread's terms."""
+        turns = -(-self.term_count // self.team)
+        return Totals("total", 1, dtype, step, turns, lambda work: work(0))
 
     def _combined(self, total: Any, step: str, dtype: str) -> list[Stmt]:
         """Statements after which every thread of a team has the team's total in ``total``."""
@@ -188,7 +201,8 @@ class RowNest(ElementNest):
         anchor = self.anchor
         _, inner = self._accumulator(anchor)
         step, _, element = self._reduced(anchor)
-        total = declare("total", 1, inner, local=True)
+        totals = self._totals(inner, step)
+        total = totals.current
         self.local = threads.shared("totals", self.width * self.team, inner)
 
         def add(item: Index) -> Stmt:
@@ -198,14 +212,13 @@ class RowNest(ElementNest):
 
             return self.lowering.statement(value, lambda result: put(total, 0, result))
 
-        self.give(self._finished(anchor, get(total, 0)))
+        self.give(self._finished(anchor, get(totals.final, 0)))
         return sequence(
             [
                 allocate(self.local),
-                allocate(total),
-                put(total, 0, scalars.identity(step, inner)),
-                self._each(add),
-                *self._combined(total, step, inner),
+                *totals.start(),
+                self._each(add, totals),
+                *self._combined(totals.final, step, inner),
                 self._by_first(self.store(index)),
             ]
         )
@@ -220,7 +233,9 @@ class RowNest(ElementNest):
         """Three passes over the row, as one thread would make them."""
         (child,) = self.anchor.children
         dtype = scalars.wide(self.anchor.dtype)
-        top, total = (declare(name, 1, dtype, local=True) for name in ("top", "total"))
+        top = declare("top", 1, dtype, local=True)
+        totals = self._totals(dtype, "sum")
+        total = totals.current
         self.local = threads.shared("totals", self.width * self.team, dtype)
 
         def load(k: Any) -> Expr:
@@ -242,21 +257,20 @@ class RowNest(ElementNest):
             return put(total, 0, get(total, 0) + power(item[0]))
 
         def result(item: Index) -> Stmt:
-            value = power(item[0]) / get(total, 0)
+            value = power(item[0]) / get(totals.final, 0)
             return self.store([*index, item[0]], scalars.convert(value, dtype, self.anchor.dtype))
 
         return sequence(
             [
                 allocate(self.local),
                 allocate(top),
-                allocate(total),
+                *totals.start(),
                 put(top, 0, scalars.const(-math.inf, dtype)),
-                put(total, 0, scalars.const(0, dtype)),
                 self._each(find),
                 *self._combined(top, "max", dtype),
                 threads.barrier(),
-                self._each(add),
-                *self._combined(total, "sum", dtype),
+                self._each(add, totals),
+                *self._combined(totals.final, "sum", dtype),
                 threads.guarded(self.exists, self._each(result)),
             ]
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from glenside.errors import GlensideError
 from glenside.explore.page.data import page_data
+from glenside.files import write_text
 
 if TYPE_CHECKING:
     from glenside.explore.record import Exploration
@@ -67,7 +68,7 @@ def write_page(exploration: Exploration, path: str | Path) -> Path:
     """
     target = Path(path)
     try:
-        target.write_text(page(exploration), encoding="utf-8")
+        write_text(target, page(exploration))
     except OSError as problem:
         raise GlensideError(f"cannot write {target}: {problem.strerror or problem}") from problem
     return target

@@ -17,6 +17,7 @@ from glenside.exporters.c.functions import COPY, PREAMBLE, CFunction, c_function
 from glenside.exporters.c.kernels import c_type
 from glenside.exporters.c.naming import identifier
 from glenside.exporters.c.simulators import simulators
+from glenside.files import replacing, write_text
 from glenside.language.shape import AccessType
 from glenside.language.term import Term
 
@@ -91,8 +92,8 @@ def to_c(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file, text in files.items():
-            (folder / file).write_text(text, encoding="utf-8")
-        with open(folder / f"{called}.bin", "wb") as block:
+            write_text(folder / file, text)
+        with replacing(folder / f"{called}.bin") as block:
             for at, array in sorted(function.parameters.values(), key=lambda each: each[0]):
                 block.write(b"\0" * (at - block.tell()))
                 block.write(memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from glenside.errors import ShapeError
 from glenside.frontends.lowering.axes import axis_of, check_vector
 from glenside.frontends.lowering.phrases import (
     add,
@@ -11,6 +12,7 @@ from glenside.frontends.lowering.phrases import (
     elementwise,
     mul,
     reduce,
+    reshape,
     square,
     sub,
     unsqueeze_to,
@@ -53,6 +55,29 @@ def scaled(x: Term, gamma: Term, beta: Term, axis: int, center: bool, scale: boo
     """``x * gamma + beta`` along one axis; ``scale`` and ``center`` say which of both happens."""
     x = mul(x, unsqueeze_to(gamma, axis, x.type.rank)) if scale else x
     return add(x, unsqueeze_to(beta, axis, x.type.rank)) if center else x
+
+
+def group_norm(
+    x: Term,
+    gamma: Term,
+    beta: Term,
+    groups: int,
+    channel: int,
+    axes: Sequence[int],
+    epsilon: float,
+    center: bool,
+    scale: bool,
+) -> Term:
+    """Mean 0 and variance 1 over ``axes`` and the channels of each group together, then scaled."""
+    check_vector("gamma", gamma, x, channel)
+    check_vector("beta", beta, x, channel)
+    length = x.shape[channel]
+    if groups < 1 or length % groups:
+        raise ShapeError(f"num_groups {groups} does not divide {length} channels")
+    grouped = reshape(x, (*x.shape[:channel], groups, length // groups, *x.shape[channel + 1 :]))
+    over = [axis + (axis > channel) for axis in axes]
+    result = reshape(standardised(grouped, [channel + 1, *over], epsilon), x.shape)
+    return scaled(result, gamma, beta, channel, center, scale)
 
 
 def log_softmax(x: Term, axes: Sequence[int]) -> Term:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from glenside.errors import ShapeError
 from glenside.language import Term, builders
 from glenside.language.builders import access, compute, outer_only, pair
 from glenside.language.shape import FLOATS
@@ -180,3 +181,40 @@ def position(function: str, x: Term, axes: Sequence[int], keepdims: bool) -> Ter
     for axis in axes if keepdims else ():
         result = builders.unsqueeze(result, axis)
     return result
+
+
+def repeat(x: Term, repeats: int, axis: int | None) -> Term:
+    """``numpy.repeat``: every position of an axis several times, or the flattened elements."""
+    if repeats < 0:
+        raise ShapeError(f"repeats {repeats} must not be negative")
+    if axis is None:
+        x, axis = reshape(x, (x.type.size,)), 0
+    if not -x.type.rank <= axis < x.type.rank:
+        raise ShapeError(f"axis {axis} does not exist in shape {x.shape}")
+    axis %= x.type.rank
+    before, behind = x.shape[: axis + 1], x.shape[axis + 1 :]
+    whole = builders.broadcast(builders.unsqueeze(x, axis + 1), (*before, repeats, *behind))
+    return reshape(whole, (*before[:-1], before[-1] * repeats, *behind))
+
+
+def tile(x: Term, repeats: Sequence[int]) -> Term:
+    """``numpy.tile``: whole copies along every axis."""
+    rank = max(len(repeats), x.type.rank)
+    shape = (1,) * (rank - x.type.rank) + x.shape
+    counts = (1,) * (rank - len(repeats)) + tuple(repeats)
+    if min(counts, default=0) < 0:
+        raise ShapeError(f"repeats {list(repeats)} must not be negative")
+    # Each axis gets one of length 1 in front, which is repeated.
+    apart = [n for length in shape for n in (1, length)]
+    repeated = [n for length, count in zip(shape, counts, strict=True) for n in (count, length)]
+    whole = builders.broadcast(reshape(x, apart), repeated)
+    return reshape(whole, [n * m for n, m in zip(shape, counts, strict=True)])
+
+
+def collapse_sum(x: Term, shape: Sequence[int]) -> Term:
+    """The opposite of broadcasting: what would be repeated is summed."""
+    if builders.broadcast_shapes(x.shape, tuple(shape)) != x.shape:
+        raise ShapeError(f"shape {list(shape)} does not broadcast to {x.shape}")
+    extra = x.type.rank - len(shape)
+    axes = [k for k, n in enumerate(x.shape) if k < extra or (n != 1 and shape[k - extra] == 1)]
+    return reshape(reduce("sum", x, axes, True) if axes else x, shape)

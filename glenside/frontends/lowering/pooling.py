@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from glenside.frontends.lowering.phrases import div, maximum, reduce
+import numpy as np
+
+from glenside.errors import ShapeError
+from glenside.frontends.lowering.constants import Arrays
+from glenside.frontends.lowering.phrases import div, dot, maximum, reduce, to_end, transpose
 from glenside.frontends.lowering.window import Window, patches, window
 from glenside.language import Term, builders
-from glenside.language.builders import compute
+from glenside.language.builders import access, compute
 
 
 def max_pool(x: Term, looks: Window) -> Term:
@@ -47,3 +51,40 @@ def even_pool(function: str, x: Term, counts: Sequence[int]) -> Term:
     size = x.shape[2:]
     step = tuple(n // m for n, m in zip(size, counts, strict=True))
     return compute(function, patches(x, window(size, step, step, (0,), (1,), False)))
+
+
+def adaptive_pool(
+    arrays: Arrays, function: str, x: Term, output_size: Sequence[int] | None
+) -> Term:
+    """``mean`` or ``max`` of as many windows as the output has positions.
+
+    They begin and end where the positions, scaled, are rounded down and up: windows may differ in
+    length and overlap by one.
+    """
+    size = x.shape[2:]
+    wanted = tuple(output_size or size)
+    wanted = wanted * len(size) if len(wanted) == 1 else wanted
+    if len(wanted) != len(size) or min((*wanted, *size)) < 1:
+        raise ShapeError(
+            f"output_size {list(wanted)} must be {len(size)} lengths, at least 1, for data of "
+            f"size {list(size)}"
+        )
+    if not any(n % m for n, m in zip(size, wanted, strict=True)):
+        return even_pool(function, x, wanted)
+    for axis, (length, count) in enumerate(zip(size, wanted, strict=True), 2):
+        edges = [(i * length // count, -(-(i + 1) * length // count)) for i in range(count)]
+        if function == "max":
+            # The last position of shorter windows is seen again, which no maximum minds.
+            widest = max(high - low for low, high in edges)
+            looks = [[min(low + k, high - 1) for k in range(widest)] for low, high in edges]
+            seen = builders.gather(x, arrays.parameter(np.array(looks), f"looks{axis}"), axis)
+            x = reduce("max", seen, [axis + 1], False)
+            continue
+        weights = np.zeros((count, length), x.dtype)
+        for position, (low, high) in enumerate(edges):
+            weights[position, low:high] = 1 / (high - low)
+        moved, inverse = to_end(x, [axis])
+        means = arrays.parameter(weights, f"means{axis}")
+        product = dot(access(moved, moved.type.rank - 1), access(means, 1))
+        x = transpose(product, inverse)
+    return x

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from glenside.errors import ShapeError
-from glenside.frontends.lowering.phrases import as_term, elementwise, select
+from glenside.frontends.lowering.phrases import (
+    as_term,
+    div,
+    elementwise,
+    maximum,
+    minimum,
+    select,
+    sub,
+)
 from glenside.language import Term, builders
+from glenside.language.shape import FLOATS, INTEGERS
 
 _MAPS = {
     "abs": "abs",
@@ -96,10 +107,57 @@ def _where(condition: Term, a: Term | float, b: Term | float) -> Term:
     return select(builders.cast(condition, "bool"), *both(a, b))
 
 
+def _bitwise(function: str) -> Callable[..., Term]:
+    def apply(a: Term | float, b: Term | float) -> Term:
+        a, b = both(a, b)
+        return elementwise(function if a.dtype == "bool" else f"bit_{function}", a, b)
+
+    return apply
+
+
+def _bitwise_not(x: Term) -> Term:
+    return elementwise("not" if x.dtype == "bool" else "bit_not", x)
+
+
+def _floor_divide(a: Term | float, b: Term | float) -> Term:
+    """The quotient rounded toward minus infinity."""
+    a, b = both(a, b)
+    if a.dtype in FLOATS:
+        return elementwise("floor", div(a, b))
+    return div(sub(a, elementwise("mod", a, b)), b)
+
+
+def _is_finite(x: Term) -> Term:
+    return elementwise("not", elementwise("or", elementwise("is_inf", x), elementwise("is_nan", x)))
+
+
+def _trunc(x: Term) -> Term:
+    """The fraction cut off."""
+    negative = elementwise("less", x, as_term(0.0, x))
+    return select(negative, elementwise("ceil", x), elementwise("floor", x))
+
+
+def clipped(x: Term, low: float, high: float) -> Term:
+    """Every element brought between two numbers; the lower bound wins where they cross.
+
+    Bounds beyond an integer dtype bound nothing.
+    """
+    if x.dtype in INTEGERS:
+        limits = np.iinfo(x.dtype)
+        low = min(max(low, int(limits.min)), int(limits.max))
+        high = min(max(high, int(limits.min)), int(limits.max))
+    return maximum(minimum(x, high), low)
+
+
 ELEMENTWISE: dict[str, Callable[..., Term]] = {
     **{name: _map(function) for name, function in _MAPS.items()},
     **{name: _fold(function) for name, function in _FOLDS.items()},
+    **{f"bitwise_{name}": _bitwise(name) for name in ("and", "or", "xor")},
+    "bitwise_not": _bitwise_not,
+    "floor_divide": _floor_divide,
+    "isfinite": _is_finite,
     "not_equal": _not_equal,
+    "trunc": _trunc,
     "rsqrt": _rsqrt,
     "where": _where,
 }

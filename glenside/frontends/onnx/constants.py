@@ -66,6 +66,7 @@ def _eye_like(node: Node) -> Array:
     if x.type.rank != 2:
         raise node.error(f"takes a matrix, got shape {x.shape}")
     k = node.attributes.integer("k", 0)
+    node.make_room(x.shape, "the matrix")
     dtype = x.dtype
     if "dtype" in node.attributes:
         dtype = dtype_name(node.attributes.integer("dtype"))

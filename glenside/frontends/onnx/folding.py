@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from glenside.language import TRANSFORMERS, Term, evaluate, topological_order
+from glenside.language.shape import HALVES
 
 Array = np.ndarray[Any, Any]
 
@@ -35,7 +36,13 @@ class Folding:
         """Names of the values that the limit kept as terms."""
 
     def fold(self, name: str, term: Term, leaves: Mapping[str, Array]) -> Array | None:
-        """As :meth:`value`; remembers the name of what is too large."""
+        """As :meth:`value`; remembers the name of what is too large.
+
+        What computes in halves stays a term: of it, too, what halves cannot hold is kept in
+        float32 (:mod:`glenside.frontends.lowering.half_precision`).
+        """
+        if any(each.op == "compute" and each.dtype in HALVES for each in topological_order([term])):
+            return None
         value = self.value(term, leaves)
         if value is None:
             self.kept.append(name)

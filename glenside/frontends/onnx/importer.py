@@ -630,6 +630,8 @@ def _malformed(proto: onnx.NodeProto, problem: Exception) -> ModelError:
     """A malformed node, met in a place that does not expect it."""
     line = next(iter(str(problem).strip().splitlines()), "")
     where = f"node {node_name(proto)!r} ({proto.op_type})"
+    if isinstance(problem, MemoryError):
+        return ModelError(f"{where} takes more memory than there is: {line}")
     return ModelError(f"{where} is malformed: {type(problem).__name__}: {line}")
 
 

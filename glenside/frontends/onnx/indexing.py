@@ -12,16 +12,24 @@ from glenside.frontends.lowering.phrases import (
     elementwise,
     like,
     mul,
-    reduce,
     reshape,
     select,
     sub,
     transpose,
 )
+from glenside.frontends.lowering.places import (
+    COMBINE,
+    flat_indices,
+    from_front,
+    gather_elements,
+    places_but,
+    scatter,
+    steps,
+)
 from glenside.frontends.onnx.node import Array, Node, operator
 from glenside.frontends.onnx.shape_ops import take
 from glenside.language import Term, builders
-from glenside.language.shape import FLOATS, INTEGERS
+from glenside.language.shape import INTEGERS
 
 
 @operator("Gather")
@@ -65,47 +73,6 @@ def _check_tuples(node: Node, indices: Term, shape: Sequence[int], first: int = 
         check_range(node, node.fold(one, "indices"), length, first + i)
 
 
-OUTSIDE = -(2**40)
-"""Stands for an index that is out of range: far from all places, whatever it is scaled by."""
-
-
-def from_front(indices: Term, length: int) -> Term:
-    """Indices as int64, negative ones counted from the end made positive.
-
-    Those out of range become :data:`OUTSIDE`: as they are, they might count as another place.
-    """
-    wide = builders.cast(indices, "int64")
-    found = select(elementwise("less", wide, like(wide, 0)), add(wide, length), wide)
-    inside = elementwise(
-        "and",
-        elementwise("greater_equal", found, like(found, 0)),
-        elementwise("less", found, like(found, length)),
-    )
-    return select(inside, found, OUTSIDE)
-
-
-def steps(shape: Sequence[int]) -> list[int]:
-    """How far apart neighbours along each axis stand in row-major order."""
-    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-
-
-def places_but(node: Node, shape: Sequence[int], within: Sequence[int], axis: int) -> Term:
-    """Row-major places in ``shape`` of the positions of ``within``, as if 0 along ``axis``."""
-    places = np.zeros(within, np.int64)
-    for other, step in enumerate(steps(shape)):
-        if other != axis:
-            along = np.arange(within[other]) * step
-            places += along.reshape([-1 if a == other else 1 for a in range(len(within))])
-    return node.parameter(places, "places")
-
-
-def gather_elements(node: Node, x: Term, indices: Term, axis: int) -> Term:
-    """``x[..., indices[i, j...], ...]``: one index along ``axis`` for every position."""
-    along = mul(from_front(indices, x.shape[axis]), steps(x.shape)[axis])
-    places = add(along, places_but(node, x.shape, indices.shape, axis))
-    return builders.gather(reshape(x, (x.type.size,)), places, 0)
-
-
 def _check_reach(node: Node, x: Term, indices: Term, axis: int) -> None:
     """Along other axes, indices pair with positions of the data: there must be enough of them."""
     pairs = enumerate(zip(indices.shape, x.shape, strict=True))
@@ -144,18 +111,6 @@ def _gather_nd(node: Node) -> Term:
         start = start.reshape(rows[:batch] + (1,) * (places.type.rank - batch))
         places = add(places, node.parameter(start, "starts"))
     return builders.gather(flat, places, 0)
-
-
-def flat_indices(indices: Term, shape: Sequence[int]) -> Term:
-    """Row-major places in ``shape`` of index tuples along the last axis."""
-    last = indices.type.rank - 1
-    places: Term | None = None
-    for i, (length, step) in enumerate(zip(shape, steps(shape), strict=True)):
-        one = builders.squeeze(builders.slice_(indices, last, i, i + 1), last)
-        term = mul(from_front(one, length), step)
-        places = term if places is None else add(places, term)
-    assert places is not None
-    return places
 
 
 @operator("OneHot")
@@ -235,66 +190,12 @@ def _reverse_sequence(node: Node) -> Term:
 
 # --- scattering ---------------------------------------------------------------------------------
 
-LARGEST_COMPARISON = 2**24
-"""Pairs of places that a scatter by comparison may look at; more are left to the host."""
-
-_COMBINE = {
-    "add": ("sum", "add", 0.0),
-    "mul": ("prod", "mul", 1.0),
-    "max": ("max", "maximum", None),
-    "min": ("min", "minimum", None),
-}
-
-
-def scatter(node: Node, x: Term, places: Term, updates: Term, reduction: str) -> Term:
-    """Rows of ``x`` (P, s...) at ``places`` (U) replaced by or combined with ``updates`` (U, s...).
-
-    Every place looks for the updates meant for it: a comparison of all with all, and the last one
-    found, or a reduction of those found. No element is written twice, so the order of duplicates is
-    a matter of the program, not of luck.
-    """
-    count, total = x.shape[0], places.shape[0]
-    if total == 0:
-        return x
-    if count * total * math.prod(x.shape[1:]) > LARGEST_COMPARISON and reduction != "none":
-        node.refuse(f"{count} places for {total} updates are too many to compare")
-    if count * total > LARGEST_COMPARISON:
-        node.refuse(f"{count} places for {total} updates are too many to compare")
-    own = node.parameter(np.arange(count).reshape(-1, 1), "places")
-    meant = elementwise("equal", own, places)
-    if reduction == "none":
-        order = node.parameter(np.arange(total), "order")
-        last = reduce("max", select(meant, order, -1), [1], False)
-        hit = elementwise("greater_equal", last, like(last, 0))
-        found = builders.gather(updates, elementwise("maximum", last, like(last, 0)), 0)
-        for _ in x.shape[1:]:
-            hit = builders.unsqueeze(hit, hit.type.rank)
-        return select(hit, found, x)
-    reducer, combine, neutral = _COMBINE[reduction]
-    rest = x.type.rank - 1
-    for _ in range(rest):
-        meant = builders.unsqueeze(meant, meant.type.rank)
-    if neutral is None:
-        edge = _edge(x.dtype, reduction)
-        offered = select(meant, builders.unsqueeze(updates, 0), edge)
-    else:
-        offered = select(meant, builders.unsqueeze(updates, 0), neutral)
-    return elementwise(combine, x, reduce(reducer, offered, [1], False))
-
-
-def _edge(dtype: str, reduction: str) -> Term:
-    """What never wins a maximum, or a minimum."""
-    if dtype in FLOATS:
-        return builders.constant(-math.inf if reduction == "max" else math.inf, (), dtype)
-    limits = np.iinfo(dtype)
-    return builders.constant(int(limits.min if reduction == "max" else limits.max), (), dtype)
-
 
 @operator("ScatterElements", "Scatter")
 def _scatter_elements(node: Node) -> Term:
     x, indices, updates = node[0], node[1], node[2]
     axis = node.axis(node.attributes.integer("axis", 0), x.type.rank)
-    reduction = node.attributes.choice("reduction", "none", *_COMBINE)
+    reduction = node.attributes.choice("reduction", "none", *COMBINE)
     check_indices(node, indices)
     if indices.shape != updates.shape or indices.type.rank != x.type.rank:
         raise node.error(f"indices {indices.shape} and updates {updates.shape} do not fit")
@@ -316,7 +217,7 @@ def _scatter_elements(node: Node) -> Term:
 @operator("ScatterND")
 def _scatter_nd(node: Node) -> Term:
     x, indices, updates = node[0], node[1], node[2]
-    reduction = node.attributes.choice("reduction", "none", *_COMBINE)
+    reduction = node.attributes.choice("reduction", "none", *COMBINE)
     check_indices(node, indices)
     depth = indices.shape[-1] if indices.shape else 0
     if not 1 <= depth <= x.type.rank or updates.shape != indices.shape[:-1] + x.shape[depth:]:

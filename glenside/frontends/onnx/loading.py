@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,13 @@ def load(source: Source) -> tuple[onnx.ModelProto, str]:
         except Exception as problem:
             # onnx raises what it likes here: its own errors, OSError, ValueError.
             raise ModelError(f"{shown}: its external data: {_first_line(problem)}") from None
+    for tensor in _tensors(model):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            # Which would be looked for in the current folder, whatever that is.
+            raise ModelError(
+                f"{shown}: constant {tensor.name!r} lies in a file of its own: give the path of "
+                "the model, or a ModelProto into which onnx.load has read it"
+            )
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise ModelError(f"{shown} is not an ONNX model: it has no graph")
     return model, name or model.graph.name or "model"
@@ -68,6 +75,24 @@ def _parse(data: bytes, shown: str) -> onnx.ModelProto:
         return onnx.load_model_from_string(data)
     except (DecodeError, ValueError, RuntimeError):
         raise ModelError(f"{shown} is not an ONNX model, or it is truncated") from None
+
+
+def _tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """All that a model holds, those of subgraphs and functions included."""
+    graphs, nodes = [model.graph], [node for each in model.functions for node in each.node]
+    while graphs or nodes:
+        if graphs:
+            graph = graphs.pop()
+            yield from graph.initializer
+            for sparse in graph.sparse_initializer:
+                yield from (sparse.values, sparse.indices)
+            nodes += graph.node
+            continue
+        for attribute in nodes.pop().attribute:
+            yield from (attribute.t, *attribute.tensors)
+            for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+                yield from (sparse.values, sparse.indices)
+            graphs += (attribute.g, *attribute.graphs)
 
 
 def _first_line(problem: BaseException) -> str:

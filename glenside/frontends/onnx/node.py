@@ -8,6 +8,7 @@ through ``node.attributes``; what is left unread is reported, never dropped.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -16,7 +17,7 @@ import onnx
 
 from glenside.errors import ModelError
 from glenside.frontends.refusal import Refused
-from glenside.language import Term, builders
+from glenside.language import Term, builders, memory
 from glenside.language.shape import DTYPES
 
 if TYPE_CHECKING:
@@ -332,6 +333,14 @@ class Node:
         """Refuses to make an array while importing that no sane model asks for."""
         if not count <= LARGEST:
             raise self.error(f"{what}: {count} elements are too many")
+
+    def make_room(self, shape: Sequence[float], what: str, each: int = 16) -> None:
+        """Refuses to make an array while importing that does not fit in memory.
+
+        :param each: bytes that an element takes on the way, copies included.
+        :raises NotEnoughMemory: names the node.
+        """
+        memory.require(math.prod(map(float, shape)) * each, f"{self}: {what}")
 
     def run(self, graph: onnx.GraphProto, operands: Mapping[str, Term] | None = None) -> list[Any]:
         """The outputs of a subgraph, which sees the scope around it and ``operands`` by name."""

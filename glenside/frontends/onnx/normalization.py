@@ -99,7 +99,11 @@ def _local_response_normalization(node: Node) -> Term:
     moved, inverse = to_end(padded, [1])
     looks = builders.windows(access(moved, x.type.rank - 1), (size,), (1,))
     near = transpose(compute("sum", looks), inverse)
-    return div(x, power(add(mul(near, alpha / size), bias), beta))
+    scaled = div(x, power(add(mul(near, alpha / size), bias), beta))
+    if bias > 0:
+        return scaled
+    # Among neighbours that are all 0 an element is 0, not 0 / 0.
+    return select(elementwise("equal", x, like(x, 0)), 0.0, scaled)
 
 
 @operator("LogSoftmax")

@@ -40,6 +40,7 @@ def _positions(node: Node, x: Term, window: Window, column_major: bool) -> Term:
     else:
         strides = [math.prod(size[i + 1 :]) for i in range(len(size))]
     within = np.zeros(window.kernel, np.int64)
+    node.make_room((*looks.outer[:2], *looks.outer[2:]), "the places of windows")
     corner = np.zeros(looks.outer[2:], np.int64)
     for i, stride in enumerate(strides):
         steps = np.arange(window.kernel[i]) * window.dilation[i] * stride

@@ -247,6 +247,7 @@ def _resample(node: Node, x: Term, change: _Axis, where: Array, method: _Method)
         for part in parts[1:]:
             total_term = add(total_term, part)
         return total_term
+    node.make_room((change.length, length), "the matrix of weights")
     matrix = np.zeros((change.length, length))
     np.add.at(matrix, (np.arange(change.length)[:, None], taps), weights)
     moved, inverse = to_end(x, [axis])

@@ -9,33 +9,26 @@ import numpy as np
 
 from glenside.frontends.lowering.phrases import (
     add,
-    div,
-    dot,
-    elementwise,
-    like,
     matmul,
-    maximum,
-    minimum,
     mul,
     reduce,
     reshape,
-    select,
     sub,
     swap_last,
-    transpose,
     unsqueeze_to,
 )
+from glenside.frontends.lowering.places import scatter
+from glenside.frontends.lowering.sampling import (
+    deformable_convolution,
+    grid_taps,
+    look_up,
+    region_values,
+)
 from glenside.frontends.onnx.convolution import check_bias, check_filters
-from glenside.frontends.onnx.indexing import scatter, steps
 from glenside.frontends.onnx.node import Node, operator
 from glenside.frontends.onnx.shape_ops import take
 from glenside.frontends.onnx.spatial import entries, read_window, spatial_size
 from glenside.language import Term, builders
-from glenside.language.builders import access
-
-Tap = tuple[Term, Term | None, Term | None]
-"""A position along one axis that a place looks at, its weight (None: 1), and where it lies on the
-axis (None: everywhere). What does not is 0, whatever the element looked at instead may be."""
 
 
 @operator("AffineGrid")
@@ -79,115 +72,10 @@ def _grid_sample(node: Node) -> Term:
         # The grid names its axes backwards.
         at = rank - 1 - i
         along = builders.squeeze(builders.slice_(grid, rank + 1, at, at + 1), rank + 1)
-        taps.append(_axis_taps(along, length, mode, padding, corners))
+        taps.append(grid_taps(along, length, mode, padding, corners))
     planes = np.arange(x.shape[0] * x.shape[1]).reshape(x.shape[:2] + (1,) * rank)
     base = node.parameter(planes * math.prod(size), "planes")
-    return builders.cast(_look_up(builders.cast(x, dtype), base, taps, 1), x.dtype)
-
-
-def _look_up(x: Term, base: Term, taps: list[list[Tap]], channel_axis: int) -> Term:
-    """Weighted sums of the elements of ``x`` at all combinations of taps along its last axes.
-
-    ``base`` says where each channel begins; the taps know no channels, whose axis they are given.
-    """
-    flat = reshape(x, (x.type.size,))
-    size = x.shape[x.type.rank - len(taps) :]
-    total: Term | None = None
-    for chosen in itertools.product(*taps):
-        place: Term | None = None
-        weight: Term | None = None
-        held: Term | None = None
-        for (position, share, on), step in zip(chosen, steps(size), strict=True):
-            moved = mul(builders.cast(position, "int64"), step)
-            place = moved if place is None else add(place, moved)
-            weight = share if weight is None or share is None else mul(weight, share)
-            held = on if held is None or on is None else elementwise("and", held, on)
-        assert place is not None
-        value = builders.gather(flat, add(base, builders.unsqueeze(place, channel_axis)), 0)
-        if weight is not None:
-            value = mul(value, builders.unsqueeze(weight, channel_axis))
-        if held is not None:
-            value = select(builders.unsqueeze(held, channel_axis), value, 0)
-        total = value if total is None else add(total, value)
-    assert total is not None
-    return total
-
-
-def _axis_taps(place: Term, length: int, mode: str, padding: str, corners: bool) -> list[Tap]:
-    """Positions along one axis that a place looks at, each with its weight."""
-    if corners:
-        place = mul(add(place, 1), (length - 1) / 2)
-        least, most = 0.0, length - 1.0
-    else:
-        place = mul(sub(mul(add(place, 1), length), 1), 0.5)
-        least, most = -0.5, length - 0.5
-    return _taps(place, length, mode, padding, least, most)
-
-
-def _taps(
-    place: Term, length: int, mode: str, padding: str, least: float, most: float
-) -> list[Tap]:
-    """As :func:`_axis_taps`, for places counted in positions of the axis."""
-    if mode == "nearest":
-        place = elementwise("round", place)
-    if padding == "border" and mode != "cubic":
-        # A cubic goes on beyond the border, over copies of the last value.
-        place = _clamp(place, length)
-    elif padding == "reflection":
-        place = _reflect(place, least, most)
-    if mode == "nearest":
-        return [_tap(place, None, length, padding, least, most)]
-    first = elementwise("floor", place)
-    part = sub(place, first)
-    if mode == "linear":
-        shares = [(0, sub(like(part, 1), part)), (1, part)]
-    else:
-        shares = [(offset, _cubic(part, offset)) for offset in (-1, 0, 1, 2)]
-    return [
-        _tap(add(first, offset) if offset else first, share, length, padding, least, most)
-        for offset, share in shares
-    ]
-
-
-def _clamp(place: Term, length: int) -> Term:
-    return minimum(maximum(place, 0), length - 1)
-
-
-def _reflect(place: Term, least: float, most: float) -> Term:
-    """Folded back at both borders until it lies between them."""
-    span = most - least
-    if span <= 0:
-        return mul(place, 0)
-    beyond = elementwise("abs", sub(place, least))
-    times = elementwise("floor", div(beyond, span))
-    rest = sub(beyond, mul(times, span))
-    odd = elementwise("greater", elementwise("mod", times, like(times, 2)), like(times, 0.5))
-    return select(odd, sub(like(rest, most), rest), add(rest, least))
-
-
-def _tap(
-    position: Term, share: Term | None, length: int, padding: str, least: float, most: float
-) -> Tap:
-    if padding == "reflection":
-        return _clamp(_reflect(position, least, most), length), share, None
-    inside = _clamp(position, length)
-    if padding == "border":
-        return inside, share, None
-    held = elementwise("equal", inside, position)
-    # A place that is not a number lies nowhere.
-    return select(held, inside, 0), share, held
-
-
-def _cubic(part: Term, offset: int, a: float = -0.75) -> Term:
-    """Weight of the neighbour ``offset`` away (Keys' cubic convolution)."""
-    distance = {-1: add(part, 1), 0: part, 1: sub(like(part, 1), part)}.get(
-        offset, sub(like(part, 2), part)
-    )
-    if offset in (0, 1):
-        inner = sub(mul(distance, a + 2), a + 3)
-        return add(mul(mul(inner, distance), distance), 1)
-    inner = add(mul(sub(mul(distance, a), 5 * a), distance), 8 * a)
-    return sub(mul(inner, distance), 4 * a)
+    return builders.cast(look_up(builders.cast(x, dtype), base, taps, 1), x.dtype)
 
 
 @operator("DeformConv")
@@ -201,31 +89,12 @@ def _deform_conv(node: Node) -> Term:
     check_filters(node, x, w, groups)
     check_bias(node, bias, w.shape[0])
     window = read_window(node, x.shape[2:], w.shape[2:])
-    n, c, *size = x.shape
-    o, depth, *kernel = w.shape
+    n, c = x.shape[:2]
+    kernel = w.shape[2:]
     count = math.prod(kernel)
     if parts < 1 or c % parts or offset.shape[:2] != (n, parts * count * 2):
         raise node.error(f"offsets of shape {offset.shape} do not fit {parts} groups of {kernel}")
-    out = offset.shape[2:]
-    moved = reshape(offset, (n, parts, count, 2, *out))
-    taps = []
-    for axis, length in enumerate(size):
-        within = np.arange(kernel[axis]) * window.dilation[axis]
-        corner = np.arange(out[axis]) * window.stride[axis] - window.before[axis]
-        grid = np.zeros((*kernel, *out))
-        grid += within.reshape([-1 if i == axis else 1 for i in range(4)])
-        grid += corner.reshape([-1 if i == axis + 2 else 1 for i in range(4)])
-        start = node.parameter(grid.reshape(count, *out).astype(x.dtype), "grid")
-        by = builders.squeeze(builders.slice_(moved, 3, axis, axis + 1), 3)
-        taps.append(_taps(add(by, start), length, "linear", "zeros", 0, 0))
-    planes = np.arange(n * c).reshape(n, parts, c // parts, 1, 1, 1) * math.prod(size)
-    seen = _look_up(x, node.parameter(planes, "planes"), taps, 2)
-    if mask is not None:
-        seen = mul(seen, builders.unsqueeze(reshape(mask, (n, parts, count, *out)), 2))
-    columns = transpose(reshape(seen, (n, groups, c // groups, count, *out)), (1, 0, 4, 5, 2, 3))
-    filters = access(reshape(w, (groups, o // groups, depth, count)), 2)
-    product = transpose(dot(filters, access(columns, 4), 1), (2, 0, 1, 3, 4))
-    result = reshape(product, (n, o, *out))
+    result = deformable_convolution(node, x, w, offset, mask, window, groups, parts)
     return result if bias is None else add(result, unsqueeze_to(bias, 1, 4))
 
 
@@ -249,42 +118,10 @@ def _roi_align(node: Node) -> Term:
         raise node.error(f"rois {rois.shape} and batch_indices {batches.shape} do not fit")
     if min(*out, samples) < 1 or not x.type.size:
         raise node.error("output sizes and sampling_ratio must be positive, the data not empty")
-    _, channels, *size = x.shape
     corner = sub(mul(rois, scale), 0.5 if pixels == "half_pixel" else 0.0)
-    taps = []
-    for axis, length in enumerate(size):
-        low, high = (
-            reshape(builders.slice_(corner, 1, at, at + 1), (count, 1, 1, 1, 1))
-            for at in (1 - axis, 3 - axis)
-        )
-        extent = sub(high, low)
-        if pixels != "half_pixel":
-            extent = maximum(extent, 1)
-        cell = np.arange(out[axis])[:, None] + (np.arange(samples) + 0.5) / samples
-        shape = [1, 1, 1, 1, 1]
-        shape[1 + axis], shape[3 + axis] = out[axis], samples
-        steps_ = node.parameter((cell / out[axis]).reshape(shape).astype(x.dtype), "cells")
-        taps.append(_inner_taps(add(low, mul(extent, steps_)), length))
-    start = mul(builders.cast(batches, "int64"), channels * math.prod(size))
-    planes = node.parameter(np.arange(channels).reshape(1, -1) * math.prod(size), "planes")
-    base = reshape(add(reshape(start, (count, 1)), planes), (count, channels, 1, 1, 1, 1))
-    return reduce("mean", _look_up(x, base, taps, 1), [4, 5], False)
-
-
-def _inner_taps(place: Term, length: int) -> list[Tap]:
-    """The neighbours of a place; up to one position outside counts as the border, beyond as 0."""
-    seen = elementwise(
-        "and",
-        elementwise("greater_equal", place, like(place, -1)),
-        elementwise("less_equal", place, like(place, length)),
-    )
-    inside = _clamp(place, length)
-    low = elementwise("floor", inside)
-    part = sub(inside, low)
-    return [
-        (low, sub(like(part, 1), part), seen),
-        (minimum(add(low, 1), length - 1), part, seen),
-    ]
+    least = 0.0 if pixels == "half_pixel" else 1.0
+    seen = region_values(node, x, corner, batches, out, samples, least)
+    return reduce("mean", seen, [4, 5], False)
 
 
 @operator("Col2Im")

@@ -6,20 +6,15 @@ import numpy as np
 import onnx
 
 from glenside.errors import ModelError
-from glenside.frontends.lowering.phrases import elementwise, reduce, select, to_end, transpose
-from glenside.frontends.onnx.indexing import gather_elements
+from glenside.frontends.lowering.ordering import LARGEST_SORT, best_places
+from glenside.frontends.lowering.phrases import select
+from glenside.frontends.lowering.places import gather_elements
+from glenside.frontends.lowering.running import running
 from glenside.frontends.onnx.node import Node, dtype_name, operator
 from glenside.language import Term, builders
-from glenside.language.builders import access, compute
 
 LONGEST_LOOP = 1024
 """Iterations that are unrolled."""
-
-LONGEST_WINDOW = 64
-"""Axis length up to which a running sum is a window; longer ones take steps that double."""
-
-LARGEST_SORT = 2**24
-"""Pairs of elements that are compared; more are left to the host."""
 
 
 @operator("CumSum", "CumProd")
@@ -29,37 +24,7 @@ def _running(node: Node) -> Term:
     exclusive = node.attributes.flag("exclusive")
     reverse = node.attributes.flag("reverse")
     product = node.operator == "CumProd"
-    if not x.type.size:
-        return x
-    if exclusive:
-        x = _shifted(x, axis, 1, reverse, product)
-    if x.shape[axis] <= LONGEST_WINDOW:
-        return _by_window(x, axis, reverse, product)
-    # Twice as many elements are in every sum after each step.
-    distance = 1
-    while distance < x.shape[axis]:
-        moved = _shifted(x, axis, distance, reverse, product)
-        x = elementwise("mul" if product else "add", x, moved)
-        distance *= 2
-    return x
-
-
-def _shifted(x: Term, axis: int, distance: int, reverse: bool, product: bool) -> Term:
-    """Elements moved along an axis, the place they leave filled with what changes nothing."""
-    length, fill = x.shape[axis], 1 if product else "zero"
-    if reverse:
-        kept = builders.slice_(x, axis, distance, length)
-        return builders.pad(kept, axis, 0, distance, fill)
-    return builders.pad(builders.slice_(x, axis, 0, length - distance), axis, distance, 0, fill)
-
-
-def _by_window(x: Term, axis: int, reverse: bool, product: bool) -> Term:
-    """Every position looks over a window as long as the axis."""
-    length, fill = x.shape[axis], 1 if product else "zero"
-    before, after = (0, length - 1) if reverse else (length - 1, 0)
-    moved, inverse = to_end(builders.pad(x, axis, before, after, fill), [axis])
-    looks = builders.windows(access(moved, x.type.rank - 1), (length,), (1,))
-    return transpose(compute("prod" if product else "sum", looks), inverse)
+    return running(x, axis, product, exclusive, reverse)
 
 
 @operator("TopK")
@@ -82,18 +47,7 @@ def _top_k(node: Node) -> list[Term | None]:
     if k == 0:
         none = builders.slice_(x, axis, 0, 0)
         return [none, builders.cast(none, "int64")]
-    moved, inverse = to_end(x, [axis])
-    last = moved.type.rank
-    mine, other = builders.unsqueeze(moved, last), builders.unsqueeze(moved, last - 1)
-    ahead = elementwise("greater" if largest else "less", other, mine)
-    earlier = np.arange(length)[None, :] < np.arange(length)[:, None]
-    tied = elementwise("and", elementwise("equal", other, mine), node.parameter(earlier, "earlier"))
-    before = elementwise("or", ahead, tied)
-    rank = reduce("sum", builders.cast(before, "int64"), [last], False)
-    place = node.parameter(np.arange(k).reshape(k, 1), "places")
-    hit = elementwise("equal", builders.unsqueeze(rank, last - 1), place)
-    found = compute("argmax", access(builders.cast(hit, "int8"), last))
-    indices = transpose(found, inverse)
+    indices = best_places(node, x, axis, k, largest)
     return [gather_elements(node, x, indices, axis), indices]
 
 
@@ -119,7 +73,8 @@ def _if(node: Node) -> list[Term | None]:
             node.array(0, f"the condition, since its {name} does not fit ({unfit}),")
         return fit
     results: list[Term | None] = []
-    for one, two in zip(*both, strict=True):
+    fitting = [each for each in both if not isinstance(each, ModelError)]
+    for one, two in zip(*fitting, strict=True):
         if not isinstance(one, Term) or not isinstance(two, Term) or one.type != two.type:
             node.array(0, "the condition, since its branches differ in shape,")
             node.refuse("the branches differ in shape")

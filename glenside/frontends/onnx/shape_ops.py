@@ -246,6 +246,7 @@ def _trilu(node: Node) -> Term:
     upper = node.attributes.flag("upper", True)
     k = node.number(1, "k") if node.get(1) is not None else 0
     k = max(min(k, x.shape[-1] + 1), -x.shape[-2] - 1)
+    node.make_room(x.shape[-2:], "the triangle", each=3)
     ones = np.ones(x.shape[-2:], bool)
     kept = np.triu(ones, k) if upper else np.tril(ones, k)
     return select(node.parameter(kept, "kept"), x, 0)

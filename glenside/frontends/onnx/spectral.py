@@ -37,6 +37,7 @@ def dft(node: Node, x: Term, axis: int, length: int, inverse: bool, onesided: bo
     others = [a for a in range(rank - 1) if a != axis]
     moved = transpose(x, [*others, axis, rank - 1])
     n, parts = moved.shape[-2:]
+    node.make_room((parts * n, max(n, length)), "the matrix of the transform", each=64)
     matrix = _transform(n, parts, length, inverse, onesided)
     rows = node.parameter(
         matrix.reshape(matrix.shape[0] * matrix.shape[1], n * parts).astype(x.dtype), "transform"
@@ -101,6 +102,8 @@ def _mel_weight_matrix(node: Node) -> Array:
     dtype = dtype_name(node.attributes.integer("output_datatype", 1))
     if not 0 < bins < 2**16 or not 0 < length < 2**24 or not rate:
         raise node.error("num_mel_bins, dft_length and sample_rate must be positive")
+
+    node.make_room((length // 2 + 1, bins), "the matrix")
 
     def mel(hertz: float) -> float:
         return float(2595 * np.log10(1 + hertz / 700))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -10,6 +11,7 @@ import onnx
 
 from glenside.errors import ModelError
 from glenside.frontends.onnx.node import dtype_name
+from glenside.language import memory
 
 Array = np.ndarray[Any, Any]
 
@@ -74,6 +76,8 @@ def dense(sparse: onnx.SparseTensorProto, name: str) -> Array:
     indices = to_array(sparse.indices, name)
     if indices.dtype.kind not in "iu" or (indices < 0).any():
         raise ModelError(f"constant {name!r}: its indices must be numbers from 0")
+    size = math.prod(map(float, sparse.dims))
+    memory.require(size * values.itemsize, f"constant {name!r}: its dense form")
     try:
         result = np.zeros(tuple(sparse.dims), values.dtype)
         if indices.ndim == 1:

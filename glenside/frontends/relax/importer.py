@@ -9,8 +9,8 @@ import numpy as np
 
 from glenside.errors import ModelError
 from glenside.frontends.counting import count_operators
+from glenside.frontends.lowering.constants import Constants
 from glenside.frontends.parameters import seeded
-from glenside.frontends.relax.constants import Constants
 from glenside.frontends.relax.signature import Value
 from glenside.frontends.relax.tvm_values import Lengths, dims_of, dtype_of
 from glenside.frontends.relax.walk import Progress, Walk

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from glenside.errors import ModelError
-from glenside.frontends.kinds import Ints, Terms
+from glenside.frontends.kinds import Floats, Ints, Terms
+from glenside.frontends.lowering.constants import Constants
 from glenside.frontends.refusal import Refused
-from glenside.frontends.relax.constants import Constants
 from glenside.language import Term
 
 Value = Term | int | float | None | tuple["Value", ...]
@@ -103,6 +103,13 @@ _KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
     Ints: (
         lambda value: isinstance(value, tuple) and all(map(_is_int, value)),
         "a list of integers",
+    ),
+    Floats: (
+        lambda value: (
+            isinstance(value, tuple)
+            and all(_is_int(each) or isinstance(each, float) for each in value)
+        ),
+        "a list of numbers",
     ),
     object: (lambda value: True, "anything"),
     int: (_is_int, "an integer"),

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from glenside.errors import GlensideError, ModelError, Unsupported, UnsupportedOperator
+from glenside.frontends.lowering.constants import Constants
 from glenside.frontends.refusal import Refused
-from glenside.frontends.relax.constants import Constants
-from glenside.frontends.relax.operators import OPERATORS
+from glenside.frontends.relax.operators import OPERATORS, REFUSED
 from glenside.frontends.relax.signature import Value
 from glenside.frontends.relax.tvm_values import Lengths, attributes_of, dims_of, dtype_of, plain
 from glenside.language import DTYPES, Term
@@ -235,7 +235,7 @@ class Walk:
                 return self._kernel(call, operands)
             signature = OPERATORS.get(short)
             if signature is None:
-                raise Refused("no meaning is known for this operator")
+                raise Refused(REFUSED.get(short, "no meaning is known for this operator"))
             self._constants.scope = name
             result = signature(self._constants, operands, attributes_of(call.attrs))
             self.calls.append((short, result))

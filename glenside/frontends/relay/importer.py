@@ -24,7 +24,7 @@ from glenside.language.shape import check_shape
 Array = np.ndarray[Any, Any]
 Shapes = Mapping[str, Sequence[int]]
 
-_TEXT = re.compile(r"\n|def\s*@|^\s*fn\s*[(\[]")
+_TEXT = re.compile(r"\n|def\s*@|^\s*fn\s*[(\[]|^\s*free_var\s")
 """What no path holds."""
 
 
@@ -62,11 +62,13 @@ def import_relay(
             inputs[name] = type_
         else:
             weights[name] = seeded(position, name, type_, seed)
-    walk = Walk(source.name, source.module, source.main, declared)
+    walk = Walk(source.name, source.module, source.main, declared, given)
     outputs = {f"out{i}": term for i, term in enumerate(flat(walk.run(progress)))}
     leaves = topological_order(outputs.values())
     used = {leaf["name"] for leaf in leaves if leaf.op == "tensor"}
-    kept = {name: array for name, array in (weights | walk.constants).items() if name in used}
+    kept = {
+        name: array for name, array in (weights | walk.constants.arrays).items() if name in used
+    }
     counts = count_operators(walk.calls, inputs)
     asked = index_requirements(outputs.values(), inputs, walk.names)
     return Model(source.model, inputs, kept, outputs, walk.names, counts, asked)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+import threading
 from importlib import resources
 from typing import Any
 
@@ -15,11 +16,16 @@ from lark.lexer import PatternStr
 
 from glenside.errors import ModelError
 from glenside.frontends.relay.syntax_tree import (
+    Apply,
     Attribute,
     Binding,
+    Block,
+    Branches,
     Call,
+    Closure,
     Expression,
     Function,
+    GlobalName,
     Literal,
     Local,
     Meta,
@@ -30,7 +36,7 @@ from glenside.frontends.relay.syntax_tree import (
     Tuple,
     Typed,
 )
-from glenside.frontends.relay.types import AlgebraicType, TensorType, TupleType, Type
+from glenside.frontends.relay.types import AlgebraicType, FunctionType, TensorType, TupleType, Type
 
 _SCALAR = re.compile(r"(?P<digits>.*?)(?P<kind>[fiu])(?P<bits>8|16|32|64)?")
 _KINDS = {"f": "float", "i": "int", "u": "uint"}
@@ -39,6 +45,7 @@ _STATED = re.compile(r"/\*\s*ty=(.*?)(?:\s+span=.*)?\*/", re.DOTALL)
 # What messages call the terminals that the grammar describes by a pattern.
 _SPOKEN = {
     "LOCAL": "%name",
+    "DECLARED": "%name",
     "GLOBAL": "@name",
     "NAME": "a name",
     "_NAME": "a name",
@@ -93,6 +100,7 @@ def _lark() -> Lark:
 
 
 def _parse(text: str, start: str, source: str) -> Any:
+    _declared.names.clear()
     try:
         return _lark().parse(text, start=start)
     except UnexpectedInput as problem:
@@ -140,12 +148,33 @@ def _at(token: Token) -> Position:
     return Position(token.line or 1, token.column or 1)
 
 
+def _is_comment(value: object) -> bool:
+    return isinstance(value, Token) and value.type == "TYPED"
+
+
 class _Keyword(tuple[Token, Attribute]):
     """``name=value`` among the arguments of a call."""
 
 
+class _Declared(threading.local):
+    """Names of the function being read that end like a projection: ``%layer.0``."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+
+_declared = _Declared()
+
+
 class _TreeBuilder(Transformer[Token, Any]):
     """One method a grammar rule; operands come as lists of what the methods below returned."""
+
+    def _spelled(self, token: Token) -> str:
+        """The name that a declaration spells."""
+        name = str(token)[1:]
+        if re.search(r"\.[0-9]+$", name):
+            _declared.names.add(name)
+        return name
 
     # types
 
@@ -167,7 +196,17 @@ class _TreeBuilder(Transformer[Token, Any]):
     def tuple_type(self, children: list[Type]) -> Type:
         return TupleType(tuple(children))
 
+    def function_type(self, children: list[Any]) -> Type:
+        return FunctionType()
+
     # attributes
+
+    def reference(self, children: list[Token]) -> Attribute:
+        """A value that an attribute repeats: no lowering reads it."""
+        return "".join(f"[{part}]" if i else str(part) for i, part in enumerate(children))
+
+    def property(self, children: list[Any]) -> None:
+        return None
 
     def number(self, children: list[Token]) -> Attribute:
         return _number(children[0])[0]
@@ -185,15 +224,18 @@ class _TreeBuilder(Transformer[Token, Any]):
         return False
 
     def sequence(self, children: list[Attribute]) -> Attribute:
-        return tuple(children)
+        return tuple(each for each in children if not _is_comment(each))
 
     def keyword(self, children: list[Any]) -> _Keyword:
-        return _Keyword(children)
+        return _Keyword(children[:2])
 
     # expressions
 
     def local(self, children: list[Token]) -> Expression:
         return Local(children[0][1:], _at(children[0]))
+
+    def global_name(self, children: list[Token]) -> Expression:
+        return GlobalName(children[0][1:], _at(children[0]))
 
     def literal(self, children: list[Token]) -> Expression:
         return Literal(*_number(children[0]), _at(children[0]))
@@ -221,6 +263,22 @@ class _TreeBuilder(Transformer[Token, Any]):
                 attributes[str(keyword)] = value
         return Call(str(name), tuple(operands), attributes, _at(name))
 
+    def apply(self, children: list[Any]) -> Expression:
+        callee, *operands = children
+        return Apply(callee, tuple(operands), callee.at)
+
+    def closure(self, children: list[Any]) -> Expression:
+        opening, *inside = children
+        return Closure(self._function("fn", _at(opening), inside), _at(opening))
+
+    def block(self, children: list[Any]) -> Block:
+        *bindings, result = children
+        return Block(tuple(bindings), result)
+
+    def branches(self, children: list[Any]) -> Expression:
+        opening, condition, then, otherwise = children
+        return Branches(condition, then, otherwise, _at(opening))
+
     def meta(self, children: list[Token]) -> Expression:
         meta, kind, index = children
         if not index.isdigit():
@@ -229,6 +287,10 @@ class _TreeBuilder(Transformer[Token, Any]):
 
     def projection(self, children: list[Any]) -> Expression:
         of, index = children
+        if isinstance(of, Local):
+            whole = f"{of.name}.{index[1:].strip()}"
+            if any(name == whole or name.startswith(f"{whole}.") for name in _declared.names):
+                return Local(whole, of.at)
         return Projection(of, int(index[1:]), of.at)
 
     def typed(self, children: list[Any]) -> Expression:
@@ -239,26 +301,38 @@ class _TreeBuilder(Transformer[Token, Any]):
 
     def parameter(self, children: list[Any]) -> Parameter:
         name, type_, *comments = children
-        return Parameter(name[1:], type_, tuple(map(str, comments)), _at(name))
+        return Parameter(self._spelled(name), type_, tuple(map(str, comments)), _at(name))
+
+    def free_variable(self, children: list[Any]) -> Parameter:
+        return self.parameter(children)
 
     def binding(self, children: list[Any]) -> Binding:
         name, *types, value = children
-        return Binding(name[1:], types[0] if types else None, value, _at(name))
+        return Binding(self._spelled(name), types[0] if types else None, value, _at(name))
+
+    def _function(self, name: str, at: Position, inside: list[Any]) -> Function:
+        *before, result = (each for each in inside if not _is_comment(each))
+        parameters = tuple(each for each in before if isinstance(each, Parameter))
+        bindings = tuple(each for each in before if isinstance(each, Binding))
+        rest = [e for e in before if e is not None and not isinstance(e, Parameter | Binding)]
+        stated = rest[0] if rest else None
+        return Function(name, parameters, stated, Block(bindings, result), at)
 
     def function(self, children: list[Any]) -> Function:
-        name, *inside, result = children
-        parameters = tuple(each for each in inside if isinstance(each, Parameter))
-        bindings = tuple(each for each in inside if isinstance(each, Binding))
-        rest = [each for each in inside if not isinstance(each, Parameter | Binding)]
-        stated = rest[0] if rest else None
-        return Function(name[1:], parameters, stated, bindings, result, _at(name))
+        name, *inside = children
+        _declared.names.clear()
+        return self._function(name[1:], _at(name), inside)
 
     def anonymous(self, children: list[Any]) -> Function:
         """The only function of a text is its main one."""
         opening, *inside = children
-        return self.function(
-            [Token("GLOBAL", "@main", line=opening.line, column=opening.column), *inside]
-        )
+        _declared.names.clear()
+        return self._function("main", _at(opening), inside)
+
+    def open(self, children: list[Any]) -> Function:
+        """An expression whose free variables are the parameters of the main function."""
+        _declared.names.clear()
+        return self._function("main", children[0].at, children)
 
     def module(self, children: list[Any]) -> Module:
         functions: dict[str, Function] = {}

@@ -2,7 +2,8 @@
 
 Positional parameters are the operands, keyword-only ones the attributes, with their defaults and,
 by annotation, their kinds. An attribute that the signature lacks is therefore not read, and
-reported.
+reported. A first parameter annotated :class:`Constants` is not an operand: through it a lowering
+makes arrays and asks for known ones.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from glenside.errors import ModelError
-from glenside.frontends.kinds import Ints, Rows, Terms
+from glenside.frontends.kinds import Floats, Ints, Rows, Terms
+from glenside.frontends.lowering.constants import Constants
 from glenside.frontends.refusal import Refused
 from glenside.frontends.relay.syntax_tree import Attribute
 from glenside.frontends.relay.types import Value, spell
@@ -30,10 +32,17 @@ class Signature:
 
     name: str
     lower: Callable[..., Value]
+    wants_constants: bool
     operands: tuple[Any, ...]
     required: int
     attributes: Mapping[str, inspect.Parameter]
     kinds: Mapping[str, Any]
+
+    def __call__(
+        self, constants: Constants, operands: Sequence[Value], attributes: Mapping[str, Any]
+    ) -> Value:
+        """What the operator makes of checked operands and attributes that were read."""
+        return self.lower(*([constants] if self.wants_constants else []), *operands, **attributes)
 
     def read(self, given: Mapping[str, Attribute]) -> dict[str, Any]:
         """The attributes of a call in the kinds the lowering takes; raises :class:`Refused`."""
@@ -76,21 +85,25 @@ class Signature:
                 )
 
 
-def operator[F: Callable[..., Value]](name: str) -> Callable[[F], F]:
-    """Registers a function as the meaning of Relay's operator ``name``."""
+def operator[F: Callable[..., Any]](*names: str) -> Callable[[F], F]:
+    """Registers a function as the meaning of Relay's operators ``names``."""
 
     def register(lower: F) -> F:
         hints = typing.get_type_hints(lower)
-        parameters = inspect.signature(lower).parameters.values()
+        parameters = list(inspect.signature(lower).parameters.values())
+        wants_constants = bool(parameters) and hints[parameters[0].name] is Constants
+        parameters = parameters[wants_constants:]
         operands = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
-        OPERATORS[name] = Signature(
-            name,
-            lower,
-            tuple(hints[p.name] for p in operands),
-            sum(p.default is p.empty for p in operands),
-            {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY},
-            hints,
-        )
+        for name in names:
+            OPERATORS[name] = Signature(
+                name,
+                lower,
+                wants_constants,
+                tuple(hints[p.name] for p in operands),
+                sum(p.default is p.empty for p in operands),
+                {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY},
+                hints,
+            )
         return lower
 
     return register
@@ -125,6 +138,11 @@ def _ints(value: Attribute) -> Any:
     return value if fits else _OTHER
 
 
+def _floats(value: Attribute) -> Any:
+    fits = isinstance(value, tuple) and all(_float(each) is not _OTHER for each in value)
+    return tuple(map(float, typing.cast(Floats, value))) if fits else _OTHER
+
+
 def _rows(value: Attribute) -> Any:
     fits = isinstance(value, tuple) and all(_ints(each) is not _OTHER for each in value)
     return value if fits else _OTHER
@@ -136,6 +154,8 @@ _KINDS: dict[Any, tuple[Callable[[Attribute], Any], str]] = {
     bool: (_bool, "True or False"),
     str: (lambda value: value if isinstance(value, str) else _OTHER, "a string"),
     Ints: (_ints, "a list of integers"),
+    Floats: (_floats, "a list of numbers"),
     Rows: (_rows, "a list of lists of integers"),
+    object: (lambda value: value, "anything"),
     type(None): (lambda value: value if value is None else _OTHER, "None"),
 }

@@ -58,7 +58,7 @@ class Projection:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """An operator (``nn.conv2d``) or a function of the module (``@f``) applied to operands."""
+    """An operator such as ``nn.conv2d`` applied to operands."""
 
     operator: str
     operands: tuple[Expression, ...]
@@ -84,7 +84,45 @@ class Typed:
     at: Position
 
 
-Expression = Local | Literal | Tuple | Projection | Call | Meta | Typed
+@dataclass(frozen=True, slots=True, eq=False)
+class GlobalName:
+    """``@f``: a function of the module."""
+
+    name: str
+    at: Position
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Apply:
+    """A function, whatever expression gives it, applied to operands."""
+
+    callee: Expression
+    operands: tuple[Expression, ...]
+    at: Position
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Closure:
+    """``fn (...) {...}`` as a value; it sees what is bound around it."""
+
+    function: Function
+    at: Position
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Branches:
+    """``if (condition) {...} else {...}``."""
+
+    condition: Expression
+    then: Block
+    otherwise: Block
+    at: Position
+
+
+Expression = (
+    Local | Literal | Tuple | Projection | Call | Meta | Typed | GlobalName | Apply | Closure
+    | Branches
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +146,21 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
+class Block:
+    """Bindings and the expression that they are for."""
+
+    bindings: tuple[Binding, ...]
+    result: Expression
+
+
+@dataclass(frozen=True, slots=True)
 class Function:
-    """A function; ``result`` is its last expression."""
+    """A function; what marks it, such as ``Primitive=1``, is without meaning here."""
 
     name: str
     parameters: tuple[Parameter, ...]
     result_type: Type | None
-    bindings: tuple[Binding, ...]
-    result: Expression
+    body: Block
     at: Position
 
 
@@ -128,12 +173,16 @@ class Module:
 
 
 def parts(expression: Expression) -> tuple[Expression, ...]:
-    """The expressions directly inside one."""
+    """The expressions directly inside one, those that are evaluated where it stands."""
     match expression:
         case Tuple(items=items):
             return items
         case Call(operands=operands):
             return operands
+        case Apply(callee=callee, operands=operands):
+            return (callee, *operands)
+        case Branches(condition=condition):
+            return (condition,)
         case Projection(of=inner) | Typed(of=inner):
             return (inner,)
         case _:

@@ -8,10 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from glenside.errors import ModelError
 from glenside.language import AccessType, Term
 
-Value = Term | tuple["Value", ...]
-"""What an expression means: a term with every axis outer, or a tuple."""
+
+class FunctionValue:
+    """A function as a value: it can be called, but is no operand."""
+
+
+Value = Term | FunctionValue | tuple["Value", ...]
+"""What an expression means: a term with every axis outer, a function, or a tuple."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,12 @@ class AlgebraicType:
     name: str
 
 
-Type = TensorType | TupleType | AlgebraicType
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionType:
+    """``fn (a) -> b``: the type of a function that is a value; what it says is not checked."""
+
+
+Type = TensorType | TupleType | AlgebraicType | FunctionType
 
 
 def agrees(stated: Type, value: Value) -> bool:
@@ -61,6 +72,8 @@ def agrees(stated: Type, value: Value) -> bool:
         if isinstance(type_, TensorType) and isinstance(given, Term):
             if not type_.admits(given):
                 return False
+        elif isinstance(type_, FunctionType) and isinstance(given, FunctionValue):
+            continue
         elif (
             isinstance(type_, TupleType)
             and isinstance(given, tuple)
@@ -86,6 +99,8 @@ def spell(of: Type | Value) -> str:
             pieces.append(str(top))
         elif isinstance(top, AlgebraicType):
             pieces.append(top.name)
+        elif isinstance(top, FunctionType | FunctionValue):
+            pieces.append("fn")
         else:
             items: tuple[Type | Value, ...]
             items = top.items if isinstance(top, TupleType) else top
@@ -105,6 +120,8 @@ def flat(value: Value) -> Iterator[Term]:
         top = stack.pop()
         if isinstance(top, Term):
             yield top
+        elif isinstance(top, FunctionValue):
+            raise ModelError("a function stands where a tensor is needed")
         else:
             stack.extend(reversed(top))
 

@@ -21,6 +21,7 @@ from glenside.hw_targets.declare.template import (
     nodes,
     operands,
 )
+from glenside.language.functions import FUNCTIONS
 from glenside.language.operators import OPERATORS, TRANSFORMERS
 
 COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "and", "or", "xor", "equal"})
@@ -86,6 +87,17 @@ def forms(
     :param splits: how many outer axes each part of the term has; forms add their own parts to it.
     """
     result: dict[tuple[str, frozenset[str], bool], Form] = {}
+    for each in dict.fromkeys((template, _as_imported(template, splits))):
+        _collect(each, splits, defaults, result)
+    return list(result.values())
+
+
+def _collect(
+    template: Template,
+    splits: dict[Template, int],
+    defaults: Mapping[str, float],
+    result: dict[tuple[str, frozenset[str], bool], Form],
+) -> None:
     places = sum(isinstance(part, Node) and _varies(part, defaults) for part in nodes(template))
     most = places if places <= MANY else 1
     for form in _expand(template, splits, defaults, most):
@@ -93,7 +105,60 @@ def forms(
         without = _without_layout(form, splits)
         if without.root or without.leaves:
             result.setdefault((show(without.template), form.absent, True), without)
-    return list(result.values())
+
+
+def _as_imported(template: Template, splits: dict[Template, int]) -> Template:
+    """The term as front ends write it: numbers that are spread are constants of that shape, and
+    functions of elements have the whole of their operands as one item."""
+    if isinstance(template, Operand):
+        return template
+    below = tuple(_as_imported(child, splits) for child in template.children)
+    first = below[0] if below else None
+    if isinstance(first, Node) and first.op == "constant":
+        shape: tuple[Size, ...] | None = None
+        if template.op == "broadcast":
+            shape = template["shape"]
+        elif template.op == "unsqueeze" and template["axis"].is_number:
+            at = int(template["axis"].of({}))
+            shape = (*first["shape"][:at], Size.parse("1"), *first["shape"][at:])
+        if shape is not None:
+            made = Node(first.operator, (first["value"], shape, first["dtype"]), ())
+            splits[made] = len(shape)
+            return made
+    if _of_elements(template) and splits[template]:
+        return _of_one_item(template, below, splits)
+    if below == template.children:
+        return template
+    changed = template.over(*below)
+    splits[changed] = splits[template]
+    return changed
+
+
+def _of_elements(node: Node) -> bool:
+    """Whether each element is computed by itself, whatever the split."""
+    if node.op != "compute":
+        return False
+    kind = FUNCTIONS[node["function"]].kind
+    return kind == "map" or (kind == "fold" and bool(_pair(node)))
+
+
+def _of_one_item(node: Node, below: tuple[Template, ...], splits: dict[Template, int]) -> Node:
+    """A function of elements, of operands that are one item each."""
+
+    def accessed(x: Template, split: int) -> Node:
+        made = Node(OPERATORS["access"], (Size.parse(str(split)),), (x,))
+        splits[made] = split
+        return made
+
+    (operand,) = below
+    if isinstance(operand, Node) and operand.op == "pair":
+        inner = operand.over(*(accessed(each, 0) for each in operand.children))
+        splits[inner] = 0
+    else:
+        inner = accessed(operand, 0)
+    computed = node.over(inner)
+    splits[computed] = 0
+    return accessed(computed, splits[node])
 
 
 def show(template: Template) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,11 +21,12 @@ from egglog import (
     var,
 )
 
+from glenside.errors import ShapeError
 from glenside.hw_targets.declare.forms import Form, Unchanged
 from glenside.hw_targets.declare.sizes import HOLDS, Condition, Size
-from glenside.hw_targets.declare.template import Node, Operand, OperandType, Template
+from glenside.hw_targets.declare.template import Node, Operand, OperandType, Template, nodes
 from glenside.language.functions import FUNCTIONS
-from glenside.language.operators import Kind
+from glenside.language.operators import Kind, fill_value
 from glenside.language.shape import FLOATS, NUMBERS, check_number
 from glenside.rewrites.engine.types import typed
 from glenside.rewrites.vocabulary import NO_DTYPE, Access, drop, ints, lengths, permute, take
@@ -40,30 +42,77 @@ class Declared:
     conditions: Sequence[Condition]
     dtypes: Sequence[str] | None
     defaults: Mapping[str, float]
+    batch: int = 0
+    """Shared axes in front of all operands: there is a call for each position on them."""
 
 
 def cases(
     declared: Declared, forms: Sequence[Form], splits: Mapping[Template, int]
 ) -> Iterator[RewriteOrRule]:
-    """One case for each form, and for each kind of dtype where a default has to be spelled.
+    """One case for each form, and for each group of dtypes that spell the numbers in it alike.
 
     :param splits: how many outer axes each part of the forms has.
     """
     for form in forms:
-        allowed = declared.dtypes
-        if all(declared.operands[name].dtype for name in form.absent):
-            yield _Case(declared, form, splits).rule(allowed)
+        among = NUMBERS if declared.dtypes is None else declared.dtypes
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for dtype in among:
+            with contextlib.suppress(ShapeError):  # It has no such number.
+                groups.setdefault(_numbers(declared, form, dtype), []).append(dtype)
+        if set(groups) == {()}:
+            yield _Case(declared, form, splits, "").rule(declared.dtypes)
             continue
-        among = NUMBERS if allowed is None else allowed
-        floats = [d for d in among if d in FLOATS]
-        for kind in (floats, [d for d in among if d not in FLOATS]):
-            if kind:
-                yield _Case(declared, form, splits).rule(kind)
+        for alike in groups.values():
+            yield _Case(declared, form, splits, alike[0]).rule(alike)
+
+
+def _numbers(declared: Declared, form: Form, dtype: str) -> tuple[str, ...]:
+    """How the numbers of a form are spelled that depend on the dtype of the operands.
+
+    :raises ShapeError: one is no number of that dtype.
+    """
+    found = [
+        _default(declared, name, dtype)
+        for name in sorted(form.absent)
+        if declared.operands[name].dtype is None
+    ]
+    pads = [each for each in nodes(form.template) if isinstance(each, Node) and each.op == "pad"]
+    found += [
+        repr(fill_value(each["value"], dtype))
+        for each in pads
+        if not isinstance(each["value"], str) and _dtype(declared, each.children[0]) is None
+    ]
+    return tuple(found)
+
+
+def _default(declared: Declared, name: str, dtype: str) -> str:
+    """How the default of an operand is spelled; 0.0 is a number of integers as well."""
+    value = declared.defaults[name]
+    whole = isinstance(value, int) or float(value).is_integer()
+    if dtype not in FLOATS and whole:
+        value = int(value)
+    return repr(check_number(value, dtype, name))
+
+
+def _dtype(declared: Declared, part: Template) -> str | None:
+    """The dtype of a part of the term; None for that of operands without one of their own."""
+    while isinstance(part, Node):
+        if part.op in ("cast", "constant"):
+            return str(part["dtype"])
+        if part.op == "compute":
+            known = FUNCTIONS[part["function"]].result or part["accumulate"]
+            if known is not None:
+                return str(known)
+        part = part.children[1 if part.op == "where" else 0]
+    return declared.operands[part.name].dtype
 
 
 class _Case:
-    def __init__(self, declared: Declared, form: Form, splits: Mapping[Template, int]) -> None:
-        self.declared, self.form, self.splits = declared, form, splits
+    def __init__(
+        self, declared: Declared, form: Form, splits: Mapping[Template, int], among: str
+    ) -> None:
+        """:param among: a dtype that spells numbers as those do which the case is for."""
+        self.declared, self.form, self.splits, self.among = declared, form, splits, among
         self.facts: list[Fact] = []
         self.dtype = var("dtype", String)
         self.fresh = 0
@@ -102,7 +151,7 @@ class _Case:
             # Among these: taking it out of the list changes the list.
             listed = String(f" {' '.join(dtypes)} ")
             self.facts.append(ne(listed.replace(join(" ", self.dtype, " "), " ")).to(listed))
-        return self.finish(whole, spelled=dtypes or ())
+        return self.finish(whole)
 
     def match(self, template: Template) -> Access:
         """The pattern for a part of the term."""
@@ -134,8 +183,7 @@ class _Case:
             elif attribute.name == "accumulate":
                 values.append(self.accumulate(node, below))
             elif attribute.kind in (Kind.NUMBER, Kind.FILL):
-                number = value if isinstance(value, str) else repr(_number(node, value))
-                values.append(String(number))
+                values.append(String(self.number(node, value)))
             else:
                 values.append(String(value))
         if node.op == "constant":
@@ -143,6 +191,13 @@ class _Case:
         first, *others = below
         made: Access = getattr(first, node.op)(*others, *values)
         return made
+
+    def number(self, node: Node, value: str | float) -> str:
+        if isinstance(value, str):
+            return value
+        if node.op == "constant":
+            return repr(check_number(value, node["dtype"], node.op))
+        return repr(fill_value(value, _dtype(self.declared, node.children[0]) or self.among))
 
     def one(self, size: Size) -> Any:
         if size.is_name or size.is_number:
@@ -205,10 +260,12 @@ class _Case:
 
     # --- the call -------------------------------------------------------------------------------
 
-    def finish(self, whole: Access, spelled: Sequence[str]) -> RewriteOrRule:
-        arguments = [self.argument(n, d, spelled) for n, d in self.declared.operands.items()]
+    def finish(self, whole: Access) -> RewriteOrRule:
+        arguments = [self.argument(n, d) for n, d in self.declared.operands.items()]
         parameters = ints(*map(self.size, self.declared.parameters))
-        call = Access.call(Vec[Access](*arguments), self.declared.unit, parameters)
+        call = Access.call(
+            Vec[Access](*arguments), self.declared.unit, parameters, self.declared.batch
+        )
         axes, split = lengths(whole), self.splits[self.form.template]
         for change in reversed(self.form.root):
             if change.op == "access":
@@ -224,12 +281,11 @@ class _Case:
         result = self.undo(call, self.form.root)
         return rule(*self.facts).then(*typed(call, outer, item, dtype), union(whole).with_(result))
 
-    def argument(self, name: str, declared: OperandType, spelled: Sequence[str]) -> Access:
+    def argument(self, name: str, declared: OperandType) -> Access:
         if name not in self.form.absent:
             return self.undo(var(f"x_{name}", Access), self.form.leaves.get(name, ()))
         dtype = self.dtype if declared.dtype is None else String(declared.dtype)
-        kind = declared.dtype or next(iter(spelled), "float32")
-        value = repr(check_number(self.declared.defaults[name], kind, name))
+        value = _default(self.declared, name, declared.dtype or self.among)
         shape = ints(*map(self.value, declared.axes))
         leaf = Access.constant(value, shape, dtype)
         return leaf.access(declared.split) if declared.item else leaf
@@ -243,10 +299,6 @@ class _Case:
                 order = [int(at.text) for at in change["permutation"]]
                 x = x.transpose(ints(*(order.index(i) for i in range(len(order)))))
         return x
-
-
-def _number(node: Node, value: float) -> int | float | bool:
-    return check_number(value, node["dtype"], node.op) if node.op == "constant" else value
 
 
 def _compare(condition: Condition, left: Any, right: Any) -> Fact:

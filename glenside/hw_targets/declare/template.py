@@ -2,7 +2,8 @@
 
 It is written in the language's text form: ``?x`` stands for the operand ``x``, axis lengths and
 other integers are expressions over size variables (:mod:`~glenside.hw_targets.declare.sizes`)
-without blanks, such as ``T//2``.
+without blanks, such as ``T//2``. What is printed of a program can be used as it is: ``let`` binds
+parts that are used twice, and ``(tensor x (M K))`` is the operand ``x`` with all its axes outer.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from glenside.errors import ShapeError, TargetError, TextError
 from glenside.hw_targets.declare.sizes import Size
 from glenside.language.operators import OPERATORS, Attribute, Kind, Operator
 from glenside.language.shape import AccessType, check_dtype
-from glenside.language.syntax import read_expressions
+from glenside.language.syntax import Quoted, is_name, read_expressions, read_value
 from glenside.language.term import Term, make
 
 SAME_IF_UNCHANGED = frozenset({"access", "pad", "broadcast", "reshape", "cast"})
@@ -114,20 +115,35 @@ def parse(text: str) -> Template:
         raise TargetError(f"the term cannot be read: {problem}") from None
     if len(expressions) != 1:
         raise TargetError(f"one term was expected, got {len(expressions)}")
-    return _read(expressions[0])
+    return _read(expressions[0], {})
 
 
 # As deep as a person wrote: recursion is safe here and below.
 
 
-def _read(expression: Any) -> Template:
+def _read(expression: Any, names: dict[str, Template]) -> Template:
+    """:param names: what ``let`` has bound so far; those of this expression are added."""
     if isinstance(expression, str):
+        if expression in names and not isinstance(expression, Quoted):
+            return names[expression]
         if not expression.startswith("?") or len(expression) < 2:
             raise TargetError(f"{expression!r} is no operand: operands are written ?x")
         return Operand(expression[1:])
+    if expression[:1] == ["let"]:
+        if len(expression) != 3 or not isinstance(expression[1], list):
+            raise TargetError("let is written (let ((%name term) ...) term) in a unit's term")
+        for binding in expression[1]:
+            if not (isinstance(binding, list) and len(binding) == 2 and is_name(binding[0])):
+                raise TargetError("a binding of let is written (%name term)")
+            names[binding[0]] = _read(binding[1], names)
+        return _read(expression[2], names)
+    if expression[:1] == ["tensor"]:
+        return _tensor(expression)
+    if expression[:1] == ["scalar"]:
+        expression = ["constant", *expression[1:2], [], *expression[2:]]
     name = str(expression[0]).replace("-", "_") if expression else ""
     operator = OPERATORS.get(name)
-    if operator is None or name in ("tensor", "call", "blocked", "host_op"):
+    if operator is None or name in ("call", "blocked", "host_op"):
         raise TargetError(f"{name!r} is no operator that a unit's term can have")
     values: dict[str, Any] = {}
     rest = list(expression[1:])
@@ -148,7 +164,22 @@ def _read(expression: Any) -> Template:
             f"{operator.spelling} takes {operator.arity} operands, got {len(rest)} in the term"
         )
     ordered = tuple(values[attribute.name] for attribute in operator.attributes)
-    return Node(operator, ordered, tuple(map(_read, rest)))
+    below = [_read(each, names) for each in rest]
+    if name == "access":  # The last one of several counts.
+        while isinstance(below[0], Node) and below[0].op == "access":
+            below = list(below[0].children)
+    return Node(operator, ordered, tuple(below))
+
+
+def _tensor(expression: Sequence[Any]) -> Template:
+    """An operand as programs spell it. Its shape and dtype are those of the declaration."""
+    if len(expression) < 2 or not isinstance(expression[1], str):
+        raise TargetError("tensor is written (tensor x (M K)) in a unit's term")
+    operand = Operand(str(expression[1]))
+    shape = next((each for each in expression[2:] if isinstance(each, list)), None)
+    if shape is None:
+        raise TargetError(f"tensor {operand.name} spells no shape: write ?{operand.name}")
+    return Node(OPERATORS["access"], (Size.parse(str(len(shape))),), (operand,))
 
 
 def _default(value: Any) -> Any:
@@ -166,11 +197,11 @@ def _value(attribute: Attribute, words: Sequence[Any], operator: Operator) -> An
     elif isinstance(word, str):
         if attribute.kind is Kind.INT:
             return Size.parse(word)
-        if attribute.kind not in (Kind.NUMBER, Kind.FILL) or word in ("zero", "lowest"):
+        if attribute.kind not in (Kind.NUMBER, Kind.FILL):
             return str(word)
         try:
-            return float(word)
-        except ValueError:
+            return read_value(attribute, word, operator.spelling)
+        except TextError:
             pass
     raise TargetError(f"{what}; got {word!r}")
 

@@ -1,7 +1,8 @@
 """Runs a call of any size on a unit of a fixed one: operands padded, cut into tiles, put together.
 
-How a size variable may be cut depends on the term. It is found out by computing the term on
-small integers, once, when the unit is declared:
+How a size variable may be cut depends on the term. It is argued on the structure of the term
+(:mod:`~glenside.hw_targets.declare.cutting`) and tried on small integers as well, once, when the
+unit is declared:
 
 - *outer*: the result has an axis of that length, and a part of the operands gives that part of it;
 - *sum*: the result is the sum over the parts, operands without that axis (a bias) being zero in all
@@ -12,22 +13,29 @@ small integers, once, when the unit is declared:
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from glenside.errors import TargetError
-from glenside.hw_targets.declare.samples import varied
+from glenside.hw_targets.declare import cutting
+from glenside.hw_targets.declare.samples import samples, varied
 from glenside.hw_targets.declare.sizes import Condition, Size
-from glenside.hw_targets.declare.template import OperandType
+from glenside.hw_targets.declare.template import OperandType, Template
+from glenside.language import builders
 from glenside.language.shape import FLOATS, lowest
+from glenside.language.term import Term
 
 Array = np.ndarray[Any, Any]
 Sizes = Mapping[str, int]
 Compute = Callable[[Sizes, list[Array]], Array]
 """The unit's term, or its simulator, on operands of these sizes."""
+
+
+DRAWS = 8
+"""Operands that are drawn for sizes at which a cut may fail."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,7 @@ class Tiling:
             done = compute(own, [self._cut(*each, cuts) for each in self._by_type(arrays)])
             result = self._add(result, done, cuts, padded)
         assert result is not None
-        return np.ascontiguousarray(result[tuple(slice(0, length) for length in shape)])
+        return np.asarray(result[tuple(slice(0, length) for length in shape)], order="C")
 
     def covered(self, sizes: Sizes) -> dict[str, int]:
         """The sizes that are padded to."""
@@ -113,7 +121,7 @@ class Tiling:
             for axis in axes:
                 where[axis] = slice(low, low + length)
             blank = blank or (not axes and low > 0 and self.roles[name].kind == "sum")
-        part = np.ascontiguousarray(array[tuple(where)])
+        part = np.asarray(array[tuple(where)], order="C")
         return np.zeros_like(part) if blank else part
 
     def _add(
@@ -143,17 +151,22 @@ class Tiling:
 
 
 @dataclass(frozen=True)
-class _Trial:
-    """What roles are found out with."""
+class Declaration:
+    """What a cut is decided by.
+
+    ``meaning`` computes the term; ``dtype`` is that of operands without one of their own.
+    """
 
     operands: Mapping[str, OperandType]
-    conditions: Sequence[Condition]
+    term: Template
     names: Sequence[str]
+    conditions: Sequence[Condition]
     meaning: Compute
     dtype: str
 
-    def arrays(self, sizes: Sizes, low: int = -4, high: int = 4) -> list[Array]:
-        rng = np.random.default_rng(len(sizes))
+    def arrays(self, sizes: Sizes, low: int = -4, high: int = 4, seed: int = 0) -> list[Array]:
+        """Whole numbers as operands, always the same."""
+        rng = np.random.default_rng(seed)
         result = []
         for declared in self.operands.values():
             wanted = declared.of(sizes, self.dtype)
@@ -162,11 +175,12 @@ class _Trial:
             result.append(values.astype(wanted.dtype))
         return result
 
-    def same(self, tiling: Tiling, sizes: Sizes) -> bool:
+    def same(self, tiling: Tiling, sizes: Sizes, draws: int = 1) -> bool:
         """Whether passes give the whole: of mixed signs, below zero (where a zero is greatest), and
-        above."""
-        for low, high in ((-4, 4), (-9, -1), (1, 9)):
-            arrays = self.arrays(sizes, low, high)
+        above, each drawn so many times."""
+        ranges = ((-4, 4), (-9, -1), (1, 9))
+        for (low, high), seed in itertools.product(ranges, range(draws)):
+            arrays = self.arrays(sizes, low, high, seed)
             whole = self.meaning(sizes, arrays)
             try:
                 if not _same(tiling.run(self.meaning, sizes, arrays, whole.shape), whole):
@@ -175,47 +189,88 @@ class _Trial:
                 return False
         return True
 
-    def sizes(self, fixed: Sizes) -> dict[str, int] | None:
-        """Sizes that the unit takes, other than the given ones as small as may be."""
-        for found in varied(self.names, self.conditions, fixed):
+    def holding(self, found: Iterable[Sizes]) -> Iterator[Sizes]:
+        """Of these sizes, those at which the term has elements: empty arrays are always equal."""
+        for sizes in found:
             try:
-                self.meaning(found, self.arrays(found))
+                arrays = self.arrays(sizes)
+                if all(array.size for array in arrays) and self.meaning(sizes, arrays).size:
+                    yield sizes
             except ValueError:
                 continue
-            return found
-        return None
+
+    def sizes(self, fixed: Sizes) -> Sizes | None:
+        """Sizes that the unit takes; other than the given ones they differ from each other."""
+        return next(self.holding(varied(self.names, self.conditions, fixed)), None)
+
+    def types(self) -> list[cutting.Types]:
+        """Types of the parts of the term at sizes that tell axes apart: twice, since an argument
+        on lengths is none where they agree by chance."""
+        above = [
+            Condition.parse(f"{name} >= 2")[0]
+            for name in self.names
+            if any(name == size.text for each in self.operands.values() for size in each.axes)
+        ]
+        found: list[Sizes] = []
+        for conditions in ((*self.conditions, *above), self.conditions):
+            for sizes in self.holding(varied(self.names, conditions)):
+                if sizes not in found:
+                    found.append(sizes)
+                if len(found) == 2:
+                    break
+            if found:
+                break
+        return [cutting.types_of(self.term, sizes, self._leaves(sizes)) for sizes in found]
+
+    def _leaves(self, sizes: Sizes) -> dict[str, Term]:
+        return {
+            name: builders.leaf(name, each.of(sizes, self.dtype))
+            for name, each in self.operands.items()
+        }
 
 
 def tiling(
-    what: str,
-    operands: Mapping[str, OperandType],
-    names: Sequence[str],
-    conditions: Sequence[Condition],
-    tile: Mapping[str, int],
-    lanes: Mapping[str, int],
-    meaning: Compute,
-    dtype: str,
+    what: str, declared: Declaration, tile: Mapping[str, int], lanes: Mapping[str, int]
 ) -> Tiling:
     """How the term is cut along ``tile`` and padded along ``tile`` and ``lanes``.
 
-    :raises TargetError: it cannot be, with the reason.
+    :param what: that is declared, for the message.
+    :raises TargetError: it cannot be: names the size, the reason, and the least sizes at which the
+        result differs.
     """
-    trial = _Trial(operands, conditions, names, meaning, dtype)
-    plain = {size.text for each in operands.values() for size in each.axes}
+    plain = {size.text for each in declared.operands.values() for size in each.axes}
     for name, length in (*tile.items(), *lanes.items()):
         if name not in plain:
             raise TargetError(f"{what}: {name} has a tile or lanes, but no operand has that axis")
         if length < 1:
             raise TargetError(f"{what}: {name} must have a positive tile or lanes, got {length}")
-    roles = {name: _role(what, trial, name, length) for name, length in tile.items()}
+    if not (tile or lanes):
+        return Tiling(declared.operands, tile, lanes, {}, frozenset())
+    types = declared.types()
+    roles = {name: _role(what, declared, types, name, length) for name, length in tile.items()}
     if {"sum", "max"} <= {role.kind for role in roles.values()}:
         raise TargetError(f"{what}: parts along one tile are added up, along another a maximum")
-    low = frozenset(n for n, m in (*tile.items(), *lanes.items()) if _pad(what, trial, n, m))
-    result = Tiling(operands, tile, lanes, roles, low)
-    together = trial.sizes({name: 2 * length for name, length in tile.items()})
-    if len(tile) > 1 and together is not None and not trial.same(result, together):
-        raise TargetError(f"{what}: {', '.join(tile)} can be cut singly, but not all at once")
+    padded = (*tile.items(), *lanes.items())
+    low = frozenset(n for n, m in padded if _pads_low(what, declared, types, n, m))
+    result = Tiling(declared.operands, tile, lanes, roles, low)
+    _try(what, declared, result)
     return result
+
+
+def _try(what: str, declared: Declaration, tiling: Tiling) -> None:
+    """Computes what was argued: whole blocks, several with a rest, less than one, all at once."""
+    steps = {**tiling.lanes, **tiling.tile}
+    for fixed in (
+        {name: 2 * length for name, length in steps.items()},
+        {name: 2 * length + (length + 1) // 2 for name, length in steps.items()},
+        {name: max(length - 1, 1) for name, length in steps.items()},
+    ):
+        sizes = declared.sizes(fixed)
+        if sizes is not None and not declared.same(tiling, sizes):
+            names = ", ".join(steps)
+            raise TargetError(
+                f"{what}: cut and padded along {names} the result differs for {_shown(sizes)}"
+            )
 
 
 def _same(a: Array, b: Array) -> bool:
@@ -225,35 +280,85 @@ def _same(a: Array, b: Array) -> bool:
     )
 
 
-def _role(what: str, trial: _Trial, name: str, length: int) -> Role:
-    """Tries each role on operands of two tiles."""
-    sizes = trial.sizes({name: 2 * length})
-    if sizes is None:
+def _role(
+    what: str, declared: Declaration, types: Sequence[cutting.Types], name: str, length: int
+) -> Role:
+    """What the size is to the result, by the structure of the term."""
+    if declared.sizes({name: 2 * length}) is None:
         raise TargetError(f"{what}: its constraints leave no sizes with {name} = {2 * length}")
-    whole = trial.meaning(sizes, trial.arrays(sizes))
-    lengths = trial.meaning({**sizes, name: length}, trial.arrays({**sizes, name: length})).shape
-    longer = [a for a, n in enumerate(whole.shape) if n == 2 * length and lengths[a] == length]
-    roles = [Role("outer", axis) for axis in longer] or [Role("sum"), Role("max")]
-    for role in roles:
-        if trial.same(Tiling(trial.operands, {name: length}, {}, {name: role}, frozenset()), sizes):
-            return role
+    reasons = []
+    for how in cutting.CUTS:
+        try:
+            axes = {
+                cutting.cut(declared.term, declared.operands, name, how, each) for each in types
+            }
+            (axis,) = axes
+            return Role(how, -1 if axis is None else axis)
+        except cutting.NotCuttable as problem:
+            reasons.append((problem.reached, how, problem))
+    # That by which the argument came furthest.
+    _, how, reason = max(reasons, key=lambda each: each[0])
+    fails = _least(declared, name, range(length + 1, 3 * length + 2), how, {name: length}, {})
     raise TargetError(
-        f"{what}: {name} cannot be cut into tiles of {length}: the parts do not give the whole, "
-        "neither side by side nor added up nor as a maximum"
+        f"{what}: {name} cannot be cut into tiles of {length}, the parts do not give the whole: "
+        f"{reason}{fails}"
     )
 
 
-def _pad(what: str, trial: _Trial, name: str, multiple: int) -> bool:
-    """Whether padding is the lowest value; tries one element less than a multiple."""
-    sizes = next(filter(None, (trial.sizes({name: multiple - n}) for n in (1, 2, 4))), None)
-    if sizes is None or multiple == 1:
+def _pads_low(
+    what: str, declared: Declaration, types: Sequence[cutting.Types], name: str, multiple: int
+) -> bool:
+    """Whether padding is the lowest value, by the structure of the term."""
+    lengths = [n for n in range(1, 2 * multiple) if n % multiple]
+    if all(declared.sizes({name: n}) is None for n in lengths):
         return False  # Other lengths than multiples are excluded.
-    for low in (False, True):
-        names = frozenset({name}) if low else frozenset[str]()
-        if trial.same(Tiling(trial.operands, {}, {name: multiple}, {}, names), sizes):
-            return low
+    reasons = []
+    for how in cutting.PADDINGS:
+        try:
+            for each in types:
+                cutting.pad(declared.term, declared.operands, name, how, each)
+            return how == "lowest"
+        except cutting.NotCuttable as problem:
+            reasons.append((problem.reached, how, problem))
+    _, how, reason = max(reasons, key=lambda each: each[0])
+    fails = _least(declared, name, lengths, how, {}, {name: multiple})
     raise TargetError(
-        f"{what}: {name} cannot be padded to a multiple of {multiple}: with zeros or the lowest "
-        f"value behind, the result differs; ask for it with the constraint '{name} % {multiple} "
-        "== 0'"
+        f"{what}: {name} cannot be padded to a multiple of {multiple}, neither with zeros nor "
+        f"with the lowest value behind: {reason}{fails}; ask for multiples with the constraint "
+        f"'{name} % {multiple} == 0'"
     )
+
+
+def _least(
+    declared: Declaration,
+    name: str,
+    lengths: Iterable[int],
+    how: str,
+    tile: Mapping[str, int],
+    lanes: Mapping[str, int],
+) -> str:
+    """The least sizes at which cutting or padding gives something else, for a message."""
+    low = frozenset({name} if how == "lowest" else ())
+    for length in lengths:
+        small = samples(declared.names, declared.conditions, {name: length}, distinct=False)
+        least = sorted(itertools.islice(small, 64), key=lambda each: sum(each.values()))
+        for sizes in itertools.islice(declared.holding(least), 4):
+            for role in _runnable(declared, name, sizes, how) if tile else (None,):
+                roles = {} if role is None else {name: role}
+                tried = Tiling(declared.operands, tile, lanes, roles, low)
+                if not declared.same(tried, sizes, DRAWS):
+                    return f"; the result differs for {_shown(sizes)}"
+    return ""
+
+
+def _runnable(declared: Declaration, name: str, sizes: Sizes, how: str) -> list[Role]:
+    """The roles that can be tried: parts side by side only where the result has such an axis."""
+    if how != "outer":
+        return [Role(how)]
+    shape = declared.meaning(sizes, declared.arrays(sizes)).shape
+    along = [Role("outer", axis) for axis, n in enumerate(shape) if n == sizes[name]]
+    return along or [Role("sum")]
+
+
+def _shown(sizes: Sizes) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in sizes.items())

@@ -13,6 +13,7 @@ from typing import Any
 from egglog import bindings
 
 from glenside.errors import RewriteFailed, UnsoundRewrite
+from glenside.interrupt import in_background
 from glenside.language.operators import OPERATORS
 from glenside.language.term import Term
 from glenside.rewrites.engine.freezing import Reader, freeze, read
@@ -202,7 +203,9 @@ class EGraph:
 
     def _run(self, schedule: str, rule: str) -> Step:
         try:
-            output: Any = self._egg.parse_and_run_program(f"(run-schedule {schedule})")[0]
+            output: Any = in_background(
+                self._egg.parse_and_run_program, f"(run-schedule {schedule})"
+            )[0]
         except bindings.EggSmolError as problem:
             if "Illegal merge" in str(problem):
                 raise UnsoundRewrite(

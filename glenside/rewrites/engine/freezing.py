@@ -6,7 +6,9 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from glenside.deadline import check_time
 from glenside.errors import ShapeError, UnsoundRewrite
+from glenside.interrupt import in_background
 from glenside.language.operators import OPERATORS, Kind, Operator
 from glenside.language.shape import AccessType
 from glenside.language.term import Term
@@ -56,13 +58,20 @@ def frozen(
     classes = _reachable(nodes, at_roots)
     number = _number(classes)
     members: list[tuple[ENode, ...]] = [()] * len(classes)
+    spelt = _Spelling()
     for name, each in classes.items():
-        made = (ENode(op, values, tuple(number[c] for c in ch)) for op, values, ch in each)
-        members[number[name]] = tuple(sorted(made, key=_order))
+        made = [ENode(op, values, tuple([number[c] for c in ch])) for op, values, ch in each]
+        if len(made) > 1:
+            made.sort(key=lambda node: (node.op, spelt(node.values), node.children))
+        members[number[name]] = tuple(made)
     # `number` was filled in the order of the numbers.
     types_in_order = tuple(types[name] for name in number)
     roots = tuple(number[name] for name in at_roots)
     return FrozenEGraph(tuple(members), types_in_order, roots), number
+
+
+_STRIDE = 1000
+"""Nodes that are read between two looks at the clock."""
 
 
 class Reader:
@@ -70,7 +79,7 @@ class Reader:
 
     def __init__(self, egg: Any) -> None:
         self._egg = egg
-        self._tables = egg.freeze().functions
+        self._tables = in_background(egg.freeze).functions
         self._ints: dict[Any, tuple[int, ...]] = {}
         self._texts: dict[Any, str] = {}
 
@@ -95,10 +104,15 @@ class Reader:
         outer = {row.inputs[0]: self.ints(row.output) for row in self._rows("Access.outer")}
         item = {row.inputs[0]: self.ints(row.output) for row in self._rows("Access.item")}
         dtype = {row.inputs[0]: self.text(row.output) for row in self._rows("Access.dtype")}
-        return {
-            name: AccessType(outer[name], item[name], dtype[name])
-            for name in outer.keys() & item.keys() & dtype.keys()
-        }
+        made: dict[Any, AccessType] = {}  # Few types, each of many classes.
+        result = {}
+        for name in outer.keys() & item.keys() & dtype.keys():
+            key = outer[name], item[name], dtype[name]
+            known = made.get(key)
+            if known is None:
+                known = made[key] = AccessType(*key)
+            result[name] = known
+        return result
 
     def loaded(self) -> dict[int, Class]:
         """The class of each loaded term, by its number."""
@@ -119,7 +133,10 @@ class Reader:
         readers = {Kind.INT: self._egg.value_to_i64, Kind.INTS: self.ints}
         for operator in OPERATORS.values():
             kinds = [readers.get(attribute.kind, self.text) for attribute in operator.attributes]
-            for row in self._rows(constructor(operator)):
+            read: dict[Any, tuple[Encoded, ...]] = {}
+            for number, row in enumerate(self._rows(constructor(operator))):
+                if not number % _STRIDE:
+                    check_time()
                 if row.subsumed:
                     continue
                 inputs = row.inputs
@@ -127,27 +144,42 @@ class Reader:
                 children = tuple(
                     self._egg.value_to_vec(inputs[0]) if operator.arity is None else inputs[:first]
                 )
-                encoded = tuple(
-                    read(value) for read, value in zip(kinds, inputs[first:], strict=True)
-                )
+                given = tuple(inputs[first:])
+                encoded = read.get(given)
+                if encoded is None:
+                    encoded = read[given] = tuple(
+                        kind(value) for kind, value in zip(kinds, given, strict=True)
+                    )
                 yield operator, encoded, children, row.output
 
     def nodes(self, types: Mapping[Class, AccessType]) -> dict[Class, list[Node]]:
         """The nodes of every class; each has the type of its class, or that is an error."""
         result: dict[Class, list[Node]] = {}
+        # Nodes that differ in their operands only: what these are of counts, by its identity,
+        # since equal types are one object in ``types``.
+        known: dict[Any, tuple[tuple[Any, ...], AccessType]] = {}
         for operator, encoded, children, output in self.rows():
             op = operator.name
             try:
-                operands = tuple(types[child] for child in children)
-                named = decode(operator, encoded, operands)
-                inferred = operator.infer(operands, named)
+                key = op, encoded, *(id(types[child]) for child in children)
+                found = known.get(key)
+                if found is None:
+                    operands = tuple(types[child] for child in children)
+                    named = decode(operator, encoded, operands)
+                    found = tuple(named.values()), operator.infer(operands, named)
+                    known[key] = found
             except (KeyError, ShapeError) as problem:
                 raise UnsoundRewrite(f"an ill-typed {op} {encoded} was made: {problem}") from None
+            values, inferred = found
             if inferred != types.get(output):
                 raise UnsoundRewrite(
                     f"{op} {encoded} has type {inferred}, its class {types.get(output)}"
                 )
-            result.setdefault(output, []).append((op, tuple(named.values()), children))
+            members = result.get(output)
+            if members is None:
+                result[output] = [(op, values, children)]
+            else:
+                members.append((op, values, children))
         for name, nodes in result.items():
             _check_leaves(nodes, types[name])
         return result
@@ -190,11 +222,12 @@ def _number(classes: Mapping[Class, list[Node]]) -> dict[Class, int]:
     spelling: list[str] = []
     operands: list[tuple[Class, ...]] = []
     heap: list[tuple[int, str, tuple[int, ...], int]] = []
+    spelt = _Spelling()
     for name, nodes in classes.items():
         for op, values, children in nodes:
             index = len(owner)
             owner.append(name)
-            spelling.append(f"{op} {values!r}")
+            spelling.append(f"{op} {spelt(values)}")
             operands.append(children)
             waiting.append(len(children))
             for child in children:
@@ -203,6 +236,8 @@ def _number(classes: Mapping[Class, list[Node]]) -> dict[Class, int]:
                 heap.append((0, spelling[index], (), index))
     heapq.heapify(heap)
     while heap:
+        if not len(number) % _STRIDE:
+            check_time()
         level, _, _, index = heapq.heappop(heap)
         name = owner[index]
         if name in number:
@@ -218,5 +253,18 @@ def _number(classes: Mapping[Class, list[Node]]) -> dict[Class, int]:
     return number
 
 
-def _order(node: ENode) -> tuple[str, str, tuple[int, ...]]:
-    return node.op, repr(node.values), node.children
+class _Spelling:
+    """``repr`` of attribute values, of which there are few among many nodes.
+
+    They are told apart by identity, since equal values (0.0 and -0.0) may be spelt differently;
+    whoever asks keeps them alive.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, str] = {}
+
+    def __call__(self, values: tuple[Any, ...]) -> str:
+        known = self._known.get(id(values))
+        if known is None:
+            known = self._known[id(values)] = repr(values)
+        return known

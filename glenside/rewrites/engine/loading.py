@@ -22,6 +22,7 @@ from typing import Any
 
 from egglog import bindings
 
+from glenside.interrupt import in_background
 from glenside.language.operators import OPERATORS, Kind, Operator
 from glenside.language.shape import AccessType
 from glenside.language.term import Term, topological_order
@@ -324,7 +325,7 @@ class Tables:
         texts = [(number, text) for text, number in self._texts.items()]
         _insert(egraph, {**self._rows, "load_text": texts})
         self._rows.clear()
-        egraph.parse_and_run_program(f"(run-schedule (saturate (run {RULESET})))")
+        in_background(egraph.parse_and_run_program, f"(run-schedule (saturate (run {RULESET})))")
 
 
 def load_functions(egraph: bindings.EGraph) -> None:
@@ -345,7 +346,7 @@ def _insert(egraph: bindings.EGraph, tables: Mapping[str, Sequence[Row]]) -> Non
             file.write_text("".join(lines), encoding="ascii")
             commands.append(bindings.Input(_SPAN, name, str(file)))
         commands.extend(_fact(name, row) for row in rows if not filed or not _fits_file(row))
-    egraph.run_program(*commands)
+    in_background(egraph.run_program, *commands)
 
 
 def _fits_file(row: Row) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import time
 from collections import Counter
@@ -112,27 +113,31 @@ def saturate(
 
     :param node_limit: e-nodes.
     :param iter_limit: passes for each stage.
-    :param time_limit: seconds; runs with one are not reproducible.
+    :param time_limit: seconds, of loading and of reading the e-graph out as well: growing ends when
+        what is left is needed for that. Runs with one are not reproducible.
     :param progress: called after each pass with (passes done, passes allowed).
     :param regions: where the e-graph grows large, explore layers that are equal up to names once
         (``regions.py``); what is found is the same. Where a limit would stop that, or a time limit
         is given, the program is explored as a whole.
     :raises UnsoundRewrite: a rule equated what has different types, or made an ill-typed term.
     """
-    run = Stepper(
-        rules,
-        node_limit=node_limit,
-        iter_limit=iter_limit,
-        time_limit=time_limit,
-        progress=progress,
-    )
     started = time.perf_counter()
     egraph = EGraph([rule for each in rules for rule in each])
     egraph.load(roots)
     loaded = time.perf_counter()
+    run = Stepper(
+        rules,
+        node_limit=node_limit,
+        iter_limit=iter_limit,
+        time_limit=None if time_limit is None else time_limit - (loaded - started),
+        progress=progress,
+        reading=READING,
+    )
     large = GROWN * len(topological_order(roots)) if regions and time_limit is None else None
     try:
         for _ in run.passes(egraph):
+            if time_limit is not None and run.reading == READING and egraph.size()[0] > SAMPLE:
+                run.reading = _reading(egraph)
             if large is not None and egraph.size()[0] > large:
                 large = None
                 found = _by_regions(roots, rules, node_limit, iter_limit, progress)
@@ -162,6 +167,24 @@ def saturate(
         seconds,
         tuple(run.applied),
     )
+
+
+READING = 1e-4
+"""Seconds of a time limit that are kept for each e-node, to read it out, until it is measured."""
+
+SAMPLE = 500
+"""E-nodes from which on measuring that is worth it."""
+
+MARGIN = 2.5
+"""How many times more is kept than was measured, since one more step may double the e-graph."""
+
+
+def _reading(egraph: EGraph) -> float:
+    """Seconds to keep for each e-node."""
+    started = time.perf_counter()
+    with contextlib.suppress(UnsoundRewrite):  # It is raised when reading counts.
+        egraph.freeze()
+    return MARGIN * (time.perf_counter() - started) / egraph.size()[0]
 
 
 GROWN = 3
@@ -270,6 +293,7 @@ class Stepper:
     :param pause: asked after every rule; where it says so, the pass ends early. The next one starts
         over, so that a fixed point is only ever told after a pass that was complete.
 
+    :ivar reading: seconds of the time limit that are kept for each e-node.
     :ivar stop_reason: why it ended; None while it can go on.
     :ivar iterations: passes that are complete, or that a limit ended.
     :ivar matches: how often each rule matched so far.
@@ -287,8 +311,10 @@ class Stepper:
         time_limit: float | None,
         progress: Progress | None = None,
         pause: Callable[[], bool] | None = None,
+        reading: float = 0.0,
     ) -> None:
         self._pause = pause
+        self.reading = reading
         self._stages: dict[int, list[Rule]] = {}
         for each in sorted(rules, key=lambda each: each.stage):
             self._stages.setdefault(each.stage, []).extend(each)
@@ -380,9 +406,11 @@ class Stepper:
         return tuple(taken)
 
     def _over_limit(self, egraph: EGraph) -> bool:
-        if self._deadline is not None and time.perf_counter() > self._deadline:
+        nodes = egraph.size()[0]
+        end = None if self._deadline is None else self._deadline - self.reading * nodes
+        if end is not None and time.perf_counter() > end:
             self.stop_reason = StopReason.TIME_LIMIT
-        elif egraph.size()[0] > self._node_limit:
+        elif nodes > self._node_limit:
             self.stop_reason = StopReason.NODE_LIMIT
         return self.stop_reason is not None
 

@@ -17,6 +17,7 @@ from glenside.language import Term, builders
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 _DTYPES = st.sampled_from(("int32", "int8", "float64"))
+_FEW = st.integers(1, 2)
 
 
 def _size(most: int) -> st.SearchStrategy[int]:
@@ -138,6 +139,59 @@ def convolutions(draw: Draw, product_only: bool = False) -> Term:
 
 
 @st.composite
+def channels_last(draw: Draw) -> Term:
+    """A convolution over data (N H W C) and filters (O kh kw C), or nearly."""
+    batch, channels, filters = draw(st.integers(1, 2)), draw(st.integers(1, 3)), draw(_FEW)
+    kernel = (draw(st.integers(1, 3)), draw(st.integers(1, 2)))
+    size = tuple(each + draw(st.integers(0, 3)) for each in kernel)
+    dtype = draw(_DTYPES)
+    seen = channels if draw(st.integers(0, 3)) else draw(st.integers(1, channels))
+    w = builders.access(builders.tensor("w", (filters, *kernel, seen), dtype), 1)
+    x = builders.tensor("x", (batch, *size, channels), dtype)
+    for axis in draw(st.permutations((1, 2))):
+        if draw(st.booleans()):
+            fill = draw(st.sampled_from(("zero", "zero", "zero", "lowest")))
+            x = builders.pad(x, axis, draw(st.integers(0, 2)), draw(st.integers(0, 1)), fill)
+    stride = tuple(draw(st.integers(1, 2)) for _ in range(3))
+    looks = builders.windows(builders.access(x, 1), (*kernel, seen), stride)
+    if looks.outer[3] > 1:
+        looks = builders.slice_(looks, 3, 0, 1)
+    factors = (w, builders.squeeze(looks, 3))
+    factors = factors if draw(st.booleans()) else factors[::-1]
+    return builders.compute("dot", builders.cart_prod(*factors))
+
+
+@st.composite
+def reshaped_elements(draw: Draw) -> Term:
+    """A function of the elements of one array or two, of which one at least is reshaped."""
+    old, new = draw(st.sampled_from((((6,), (2, 3)), ((2, 3), (6,)), ((2, 2), (2, 1, 2)))))
+    dtype = draw(_DTYPES)
+
+    def reshaped(name: str) -> Term:
+        return builders.reshape(builders.tensor(name, old, dtype), new)
+
+    x = reshaped("x")
+    others = (reshaped("y"), x, builders.constant(3, new, dtype), builders.tensor("y", new, dtype))
+    pair = (x, draw(st.sampled_from(others)))
+    pair = pair if draw(st.booleans()) else pair[::-1]
+    function = draw(st.sampled_from(("mul", "mul", "add", "neg")))
+    return builders.elementwise(function, *(pair if function != "neg" else (x,)))
+
+
+@st.composite
+def items_of_any_shape(draw: Draw) -> Term:
+    """A reduction, or a softmax of rows, of items behind any number of outer axes."""
+    name = draw(st.sampled_from(("softmax", "softmax", "sum", "argmax")))
+    rank = 1 if name in ("softmax", "argmax") else draw(st.integers(0, 2))
+    outer, item = (
+        tuple(draw(st.integers(0 if name == "sum" else 1, 3)) for _ in range(n))
+        for n in (draw(st.integers(0, 3)), rank)
+    )
+    dtype = "float64" if name == "softmax" else draw(_DTYPES)
+    return builders.compute(name, _leaf("x", outer, item, dtype))
+
+
+@st.composite
 def nhwc_calls(draw: Draw, form: str) -> Term:
     """The unit for NCHW, used for NHWC."""
     kernel = (draw(st.integers(1, 2)), draw(st.integers(1, 2)))
@@ -235,6 +289,7 @@ def _quantised(draw: Draw, name: str, batch: tuple[int, ...], depth: int, floats
     dtype = "int16" if _seldom(draw) else draw(st.sampled_from(("int8", "uint8")))
     form = draw(st.sampled_from(("matrix", "matrix", "turned", "padded", "windows", "split")))
     rows = draw(_size(3))
+    form = form if rows else "matrix"
     shape = {
         "turned": (depth, *batch, rows),
         "padded": (*batch, rows, max(depth - 1, 1)),

@@ -385,13 +385,21 @@ def geometry_for(term, params=("w",)):
     return held[0]
 
 
-@pytest.mark.parametrize(("first", "direct"), [(0, True), (8, True), (1, False), (4, False)])
-def test_what_does_not_begin_at_16_bytes_is_not_copied_16_bytes_at_a_time(first, direct):
-    """Such a copy traps on a GPU, and nowhere else."""
+@pytest.mark.parametrize(
+    ("first", "offset", "direct"),
+    [(0, 0, True), (8, 0, True), (0, 16, True), (1, 0, False), (4, 0, False), (0, 1, False)],
+)
+def test_what_does_not_begin_at_16_bytes_is_not_copied_16_bytes_at_a_time(first, offset, direct):
+    """Such a copy traps on a GPU, and nowhere else.
+
+    ``first``: of a slice; ``offset``: where the operand lies in its buffer, as part of a concat.
+    """
     x, w = b.tensor("x", (128, 160), "float16"), b.tensor("w", (64, 128), "float16")
     part = b.slice_(x, 1, first, first + 128)
     term = b.compute("dot", b.cart_prod(b.access(part, 1), b.access(w, 1)), "float32")
-    assert geometry_for(term).direct(gathered=False) == direct
+    geometry = geometry_for(term)
+    geometry.memory = replace(geometry.memory, offset=offset)
+    assert geometry.direct(gathered=False) == direct
 
 
 def test_mappings_whose_groups_stay_obey_the_device():

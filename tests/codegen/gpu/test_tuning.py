@@ -132,6 +132,12 @@ def test_the_users_file_comes_first(tmp_path, monkeypatch):
         ({"chunk": [0]}, "chunk is"),
         ({"split": 1}, "no len"),
         ({"depth": 4}, "tile"),
+        ({"registers": [10**9]}, "registers is .1000000000,.: 512 is the most"),
+        ({"threads": [10**9]}, "threads is .1000000000,.: .* is the most"),
+        ({"split": [2**40]}, "split is"),
+        ({"buffers": 10**9}, "buffers is"),
+        ({"buffers": 0}, "buffers is"),
+        ({"staged": 7}, "staged is"),
     ],
 )
 def test_a_mapping_that_does_not_fit_is_refused(tmp_path, monkeypatch, change, said):

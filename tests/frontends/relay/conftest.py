@@ -49,3 +49,38 @@ def run_text() -> Callable[..., list[Array]]:
         return evaluate(model.roots, {**model.params, **(arrays or {})})
 
     return run
+
+
+def text_of(body: str, arrays: Mapping[str, Array]) -> str:
+    """A module whose main function has the arrays as parameters and ``body`` as its result."""
+    parameters = ", ".join(
+        f"%{name}: Tensor[({', '.join(map(str, array.shape))}), {array.dtype.name}]"
+        for name, array in arrays.items()
+    )
+    return f"def @main({parameters}) {{ {body} }}"
+
+
+def draw(*shape: int, dtype: str = "float32", seed: int = 0) -> Array:
+    """Normal floats, or integers from -5 to 5; the same for the same shape and seed."""
+    rng = np.random.default_rng([seed, *shape])
+    if dtype.startswith("float"):
+        return rng.standard_normal(shape).astype(dtype)
+    return rng.integers(-5, 6, shape).astype(dtype)
+
+
+@pytest.fixture(scope="session")
+def check(run_text: Callable[..., list[Array]]) -> Callable[..., None]:
+    """``check(body, *wanted, **arrays)``: the outputs of the call are the wanted arrays."""
+
+    def run(body: str, *wanted: Any, tolerance: float = 1e-5, **arrays: Array) -> None:
+        outputs = run_text(text_of(body, arrays), arrays)
+        for got, each in zip(outputs, wanted, strict=True):
+            value = np.asarray(each)
+            assert got.shape == value.shape
+            if got.dtype.kind == "f":
+                np.testing.assert_allclose(got, value, rtol=tolerance, atol=tolerance)
+            else:
+                np.testing.assert_array_equal(got, value)
+                assert got.dtype == value.dtype
+
+    return run

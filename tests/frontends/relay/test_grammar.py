@@ -154,7 +154,7 @@ def test_literals(run_text, literal, value, dtype):
 
 def test_attributes_keep_their_python_types():
     attributes = r'a=-1, b=0.2f, c="s \"t\"", d=None, e=True, g=[[0, 1], []], h=[2,]'
-    call = parse_module(f"def @main() {{ f({attributes}) }}", "t").functions["main"].result
+    call = parse_module(f"def @main() {{ f({attributes}) }}", "t").functions["main"].body.result
     assert isinstance(call, Call)
     values = call.attributes
     assert values == {
@@ -265,6 +265,6 @@ def test_a_constant_in_the_metadata_section(run_text):
     ids=["bindings", "calls", "brackets", "tuples", "types"],
 )
 def test_long_and_deep_programs_take_no_recursion(text):
-    started = time.monotonic()
+    started = time.process_time()  # What others do meanwhile does not count.
     assert len(import_relay(text).outputs) == 1
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20

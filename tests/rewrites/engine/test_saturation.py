@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from egglog import RewriteOrRule, String, Vec, eq, i64, rewrite, rule, union, var, vars_
 
+from glenside.deadline import Deadline, TimeIsUp, within
 from glenside.errors import GlensideError, UnsoundRewrite
 from glenside.language import Term, builders
 from glenside.rewrites import (
@@ -19,6 +20,8 @@ from glenside.rewrites import (
     saturate,
 )
 from glenside.rewrites.engine import egraph
+from glenside.rewrites.engine.egraph import EGraph
+from glenside.rewrites.engine.saturation import Stepper
 from glenside.rewrites.rules.im2col import IM2COL
 from glenside.rewrites.rules.layout import LAYOUT
 from glenside.rewrites.rules.tensorize import systolic_rules
@@ -77,6 +80,25 @@ def test_the_time_limit() -> None:
     result = saturate([program()], [GROW], time_limit=0.0)
     assert result.stop_reason is StopReason.TIME_LIMIT
     assert contains(result.egraph, program()) == result.egraph.roots[0]
+
+
+def test_growing_ends_while_there_is_time_to_read_the_e_graph_out() -> None:
+    run = Stepper([GROW], node_limit=10_000, iter_limit=1_000, time_limit=3_600)
+    run.reading = 36.0  # Seconds an e-node: a hundred of them can be read.
+    grown = EGraph([grow()])
+    grown.load([program()])
+    for _ in run.passes(grown):
+        pass
+    assert run.stop_reason is StopReason.TIME_LIMIT
+    assert 50 < grown.size()[0] < 300
+
+
+def test_reading_out_ends_when_the_time_is_over() -> None:
+    grown = EGraph([grow()])
+    grown.load([program()])
+    with pytest.raises(TimeIsUp), within(Deadline(-10.0)):
+        grown.freeze()
+    assert grown.freeze().node_count > 0
 
 
 def test_the_reason_is_the_worst_of_the_stages_and_later_stages_still_run() -> None:

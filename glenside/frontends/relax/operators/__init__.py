@@ -8,16 +8,19 @@ from glenside.frontends.relax.operators import (
     indexing,
     linear,
     normalization,
+    ordering,
     pooling,
     quantization,
     reduction,
     resizing,
     shape,
 )
+from glenside.frontends.relax.operators.refused import REFUSED
 from glenside.frontends.relax.signature import OPERATORS
 
 __all__ = [
     "OPERATORS",
+    "REFUSED",
     "attention",
     "convolution",
     "creation",
@@ -25,6 +28,7 @@ __all__ = [
     "indexing",
     "linear",
     "normalization",
+    "ordering",
     "pooling",
     "quantization",
     "reduction",

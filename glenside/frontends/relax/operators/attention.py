@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from glenside.errors import ShapeError
+from glenside.frontends.lowering.constants import Constants
 from glenside.frontends.lowering.phrases import add, along, mul, select, spread, transpose
 from glenside.frontends.lowering.phrases import matmul as product_of
 from glenside.frontends.refusal import Refused
-from glenside.frontends.relax.constants import Constants
 from glenside.frontends.relax.signature import operator
 from glenside.language import Term, builders
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from glenside.errors import ShapeError
 from glenside.frontends.kinds import Ints
 from glenside.frontends.lowering.axes import axis_of
+from glenside.frontends.lowering.constants import Constants
 from glenside.frontends.lowering.dtypes import dtype_of
+from glenside.frontends.lowering.known import ints_of, number_of
 from glenside.frontends.lowering.phrases import elementwise, select, spread
-from glenside.frontends.relax.constants import Constants
-from glenside.frontends.relax.operators.common import ints_of, number_of
 from glenside.frontends.relax.signature import operator
-from glenside.language import Term, builders
+from glenside.language import Term, builders, memory
+
+Array = np.ndarray[Any, Any]
 
 
 @operator("full")
@@ -56,6 +60,7 @@ def arange(
     constants: Constants, start: float, end: float, step: float, *, dtype: str | None
 ) -> Term:
     """``start``, ``start + step``, ... before ``end``."""
+    memory.require(abs((end - start) / (step or 1)) * 16, "arange: the range")
     numbers = np.arange(start, end, step).astype(dtype_of(dtype, "int64"))
     return constants.parameter(numbers, "range")
 
@@ -63,6 +68,7 @@ def arange(
 @operator("eye")
 def eye(constants: Constants, n: int, m: int, k: int, *, dtype: str | None) -> Term:
     """Ones on a diagonal."""
+    memory.require(float(n) * m * 16, "eye: the matrix")
     return constants.parameter(np.eye(n, m, k, dtype_of(dtype, "float32")), "eye")
 
 
@@ -77,14 +83,21 @@ def eye_like(constants: Constants, x: Term, k: int, *, dtype: str | None) -> Ter
 @operator("tril")
 def tril(constants: Constants, x: Term, k: int) -> Term:
     """Elements on and below a diagonal of each matrix; the others become 0."""
-    kept = np.tril(np.ones(x.shape[-2:], bool), k)
+    kept = np.tril(_ones(x), k)
     return select(constants.parameter(kept, "kept"), x, 0)
+
+
+def _ones(x: Term) -> Array:
+    """For each element of a matrix."""
+    rows, columns = x.shape[-2:]
+    memory.require(float(rows) * columns * 3, f"the triangle of a matrix of {x.type}")
+    return np.ones((rows, columns), bool)
 
 
 @operator("triu")
 def triu(constants: Constants, x: Term, k: int) -> Term:
     """Elements on and above a diagonal of each matrix; the others become 0."""
-    kept = np.triu(np.ones(x.shape[-2:], bool), k)
+    kept = np.triu(_ones(x), k)
     return select(constants.parameter(kept, "kept"), x, 0)
 
 
@@ -100,6 +113,7 @@ def one_hot(
 ) -> Term:
     """``on`` where the position along a new axis is the index, else ``off``."""
     at = axis_of(axis, indices.type.rank + 1)
+    memory.require(float(depth) * 16, "one_hot: the positions")
     positions = builders.cast(constants.parameter(np.arange(depth), "positions"), indices.dtype)
     for _ in range(indices.type.rank - at):
         positions = builders.unsqueeze(positions, positions.type.rank)
@@ -131,3 +145,8 @@ def shape_to_tensor(constants: Constants, shape: Ints) -> Term:
 def tensor_to_shape(constants: Constants, x: Term) -> Ints:
     """A vector as lengths; its elements must be known while importing."""
     return tuple(ints_of(constants, x, "shape"))
+
+
+@operator("null_value")
+def null_value() -> None:
+    """An operand that is absent."""

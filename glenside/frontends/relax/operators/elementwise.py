@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from glenside.frontends.lowering.axes import axis_of, check_vector
+from glenside.frontends.lowering.constants import Constants
 from glenside.frontends.lowering.dtypes import dtype_of
+from glenside.frontends.lowering.known import number_of
 from glenside.frontends.lowering.phrases import (
     add,
     as_term,
-    div,
     elementwise,
     maximum,
     minimum,
@@ -20,67 +20,30 @@ from glenside.frontends.lowering.phrases import (
     sub,
     unsqueeze_to,
 )
-from glenside.frontends.lowering.tvm_elementwise import ELEMENTWISE, both
+from glenside.frontends.lowering.tvm_elementwise import ELEMENTWISE, both, clipped
 from glenside.frontends.relax.signature import operator
 from glenside.language import Term, builders
-from glenside.language.shape import FLOATS
 
 for _name, _lower in ELEMENTWISE.items():
     operator(_name)(_lower)
-
-
-def _bitwise(function: str) -> Callable[..., Term]:
-    def apply(a: Term | float, b: Term | float) -> Term:
-        a, b = both(a, b)
-        return elementwise(function if a.dtype == "bool" else f"bit_{function}", a, b)
-
-    return apply
-
-
-for _name in ("and", "or", "xor"):
-    operator(f"bitwise_{_name}")(_bitwise(_name))
-
-
-@operator("bitwise_not")
-def bitwise_not(x: Term) -> Term:
-    """Every bit turned over."""
-    return elementwise("not" if x.dtype == "bool" else "bit_not", x)
-
-
-@operator("floor_divide")
-def floor_divide(a: Term | float, b: Term | float) -> Term:
-    """The quotient rounded toward minus infinity."""
-    a, b = both(a, b)
-    if a.dtype in FLOATS:
-        return elementwise("floor", div(a, b))
-    return div(sub(a, elementwise("mod", a, b)), b)
 
 
 @operator("log_add_exp")
 def log_add_exp(a: Term | float, b: Term | float) -> Term:
     """``log(exp(a) + exp(b))``, formed so that nothing overflows."""
     a, b = both(a, b)
-    smaller = elementwise("exp", elementwise("neg", elementwise("abs", sub(a, b))))
-    return add(maximum(a, b), elementwise("log", add(smaller, 1)))
-
-
-@operator("isfinite")
-def isfinite(x: Term) -> Term:
-    """Where a number is neither infinite nor NaN."""
-    return elementwise("not", elementwise("or", elementwise("is_inf", x), elementwise("is_nan", x)))
+    larger = maximum(a, b)
+    apart = elementwise("neg", elementwise("abs", sub(a, b)))
+    # The difference of two infinities of one sign is no number; their sum is that infinity.
+    level = elementwise("equal", a, b)
+    smaller = elementwise("exp", select(level, 0, apart))
+    return add(larger, elementwise("log", add(smaller, 1)))
 
 
 @operator("square")
 def squared(x: Term) -> Term:
     """``x * x``"""
     return square(x)
-
-
-@operator("trunc")
-def trunc(x: Term) -> Term:
-    """The fraction cut off."""
-    negative = elementwise("less", x, as_term(0.0, x))
-    return select(negative, elementwise("ceil", x), elementwise("floor", x))
 
 
 @operator("ewise_fma")
@@ -90,9 +53,9 @@ def ewise_fma(a: Term, b: Term, c: Term) -> Term:
 
 
 @operator("clip")
-def clip(x: Term, low: Term | float, high: Term | float) -> Term:
-    """Every element brought between two bounds."""
-    return minimum(maximum(x, low), high)
+def clip(constants: Constants, x: Term, low: Term | float, high: Term | float) -> Term:
+    """Every element brought between two bounds; the lower one wins where they cross."""
+    return clipped(x, number_of(constants, low, "min"), number_of(constants, high, "max"))
 
 
 @operator("astype", "wrap_param")
@@ -161,3 +124,23 @@ def dropout(x: Term, *, rate: float) -> tuple[Term, Term]:
     """Nothing is dropped at inference, whatever the rate: ``x`` and a mask of ones."""
     del rate
     return x, builders.constant(1, x.shape, x.dtype)
+
+
+@operator("to_vdevice")
+def to_vdevice(x: Term, *, dst_vdevice: object) -> Term:
+    """The same value, wherever it is."""
+    del dst_vdevice
+    return x
+
+
+@operator("hint_on_device")
+def hint_on_device(x: Term, *, device_type: object, index: object, memory_scope: object) -> Term:
+    """The same value, wherever it is."""
+    del device_type, index, memory_scope
+    return x
+
+
+@operator("builtin.stop_lift_params")
+def stop_lift_params(x: Term) -> Term:
+    """The same value: a mark for a pass of TVM."""
+    return x

@@ -8,21 +8,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from glenside.errors import ShapeError
-from glenside.frontends.kinds import Ints
+from glenside.frontends.kinds import Ints, Terms
+from glenside.frontends.lowering import places
 from glenside.frontends.lowering.axes import axes_of, axis_of
+from glenside.frontends.lowering.constants import Constants
+from glenside.frontends.lowering.known import ints_of, pick
 from glenside.frontends.lowering.phrases import (
-    add,
     as_term,
     elementwise,
     maximum,
     minimum,
-    mul,
     reshape,
     select,
+    spread,
 )
 from glenside.frontends.refusal import Refused
-from glenside.frontends.relax.constants import Constants
-from glenside.frontends.relax.operators.common import ints_of, pick
 from glenside.frontends.relax.signature import operator
 from glenside.language import Term, builders
 
@@ -104,17 +104,7 @@ def gather_elements(constants: Constants, x: Term, indices: Term, *, axis: int) 
     axis = axis_of(axis, x.type.rank)
     if indices.type.rank != x.type.rank:
         raise ShapeError(f"indices of shape {indices.shape} and data of {x.shape} differ in rank")
-    places = _from_front(indices, x.shape[axis])
-    strides = [math.prod(x.shape[k + 1 :]) for k in range(x.type.rank)]
-    base = np.zeros(indices.shape, np.int64)
-    for k, length in enumerate(indices.shape):
-        if k != axis:
-            along = (np.arange(length) * strides[k]).reshape(
-                [-1 if j == k else 1 for j in range(x.type.rank)]
-            )
-            base += along
-    flat = add(mul(places, strides[axis]), constants.parameter(base, "base"))
-    return builders.gather(reshape(x, (x.type.size,)), flat, 0)
+    return places.gather_elements(constants, x, indices, axis)
 
 
 @operator("gather_nd")
@@ -122,24 +112,109 @@ def gather_nd(constants: Constants, x: Term, indices: Term, *, batch_dims: int) 
     """The last axis of the indices holds a position of the first axes of ``x``."""
     if batch_dims:
         raise Refused(f"attribute batch_dims {batch_dims} is not supported; 0 is")
+    del constants
     if indices.type.rank < 1 or not 1 <= indices.shape[-1] <= x.type.rank:
         raise ShapeError(f"indices of shape {indices.shape} do not fit data of {x.shape}")
-    *outer, depth = indices.shape
-    last = indices.type.rank - 1
-    flat: Term | None = None
-    for k in range(depth):
-        column = builders.squeeze(builders.slice_(indices, last, k, k + 1), last)
-        stride = math.prod(x.shape[k + 1 : depth])
-        part = mul(_from_front(column, x.shape[k]), stride)
-        flat = part if flat is None else add(flat, part)
-    assert flat is not None
+    return _at(x, indices)
+
+
+def _at(x: Term, indices: Term) -> Term:
+    """Rows of ``x`` at the positions that the last axis of the indices holds."""
+    depth = indices.shape[-1]
     rows = reshape(x, (math.prod(x.shape[:depth]), *x.shape[depth:]))
-    result = builders.gather(rows, flat, 0)
-    return reshape(result, (*outer, *x.shape[depth:]))
+    return builders.gather(rows, places.flat_indices(indices, x.shape[:depth]), 0)
 
 
-def _from_front(indices: Term, length: int) -> Term:
-    """Positions as int64, negative ones counted from the end."""
-    indices = builders.cast(indices, "int64")
-    negative = elementwise("less", indices, as_term(0, indices))
-    return select(negative, add(indices, length), indices)
+def _together(indices: Terms, rank: int) -> Term:
+    """Index tensors, broadcast together, side by side along a new last axis."""
+    if not 1 <= len(indices) <= rank:
+        raise ShapeError(f"{len(indices)} indices do not fit {rank} axes")
+    shape = builders.broadcast_shapes(*(each.shape for each in indices))
+    wide = (spread(builders.cast(each, "int64"), shape) for each in indices)
+    return builders.concat(len(shape), *(builders.unsqueeze(each, len(shape)) for each in wide))
+
+
+@operator("index_tensor")
+def index_tensor(x: Term, indices: Terms) -> Term:
+    """``x[i, j, ...]`` with index tensors that are broadcast together."""
+    return _at(x, _together(indices, x.type.rank))
+
+
+@operator("index_put")
+def index_put(
+    constants: Constants, x: Term, indices: Terms, values: Term, *, accumulate: bool
+) -> Term:
+    """``x`` with ``x[i, j, ...]`` replaced by values, or with these added."""
+    where = _together(indices, x.type.rank)
+    shape = where.shape[:-1] + x.shape[len(indices) :]
+    return _put(constants, x, where, spread(values, shape), "add" if accumulate else "none")
+
+
+def _put(constants: Constants, x: Term, where: Term, updates: Term, combine: str) -> Term:
+    depth, count = where.shape[-1], math.prod(where.shape[:-1])
+    rows, rest = x.shape[:depth], x.shape[depth:]
+    flat = reshape(places.flat_indices(where, rows), (count,))
+    result = places.scatter(
+        constants,
+        reshape(x, (math.prod(rows), *rest)),
+        flat,
+        reshape(updates, (count, *rest)),
+        combine,
+    )
+    return reshape(result, x.shape)
+
+
+def _combination(reduction: str) -> str:
+    known = {"update": "none", "add": "add", "mul": "mul", "min": "min", "max": "max"}
+    if reduction not in known:
+        raise Refused(f"attribute reduction {reduction} is not supported; {', '.join(known)} are")
+    return known[reduction]
+
+
+@operator("scatter_nd")
+def scatter_nd(
+    constants: Constants, x: Term, indices: Term, updates: Term, *, reduction: str
+) -> Term:
+    """Rows of ``x``, whose positions the last axis of the indices holds, replaced or combined."""
+    depth = indices.shape[-1] if indices.shape else 0
+    if not 1 <= depth <= x.type.rank or updates.shape != indices.shape[:-1] + x.shape[depth:]:
+        raise ShapeError(f"indices {indices.shape} and updates {updates.shape} do not fit")
+    return _put(constants, x, indices, updates, _combination(reduction))
+
+
+@operator("scatter_elements")
+def scatter_elements(
+    constants: Constants, x: Term, indices: Term, updates: Term, *, axis: int, reduction: str
+) -> Term:
+    """Elements at positions along one axis replaced by, or combined with, updates."""
+    axis = axis_of(axis, x.type.rank)
+    if indices.shape != updates.shape or indices.type.rank != x.type.rank:
+        raise ShapeError(f"indices {indices.shape} and updates {updates.shape} do not fit")
+    return places.scatter_elements(constants, x, indices, updates, axis, _combination(reduction))
+
+
+@operator("slice_scatter")
+def slice_scatter(
+    constants: Constants, x: Term, source: Term, start: int, end: int, step: int, *, axis: int
+) -> Term:
+    """``x`` with every ``step``-th position of a part of one axis replaced."""
+    axis = axis_of(axis, x.type.rank)
+    spots = range(x.shape[axis])[start:end:step]
+    if source.shape != (*x.shape[:axis], len(spots), *x.shape[axis + 1 :]):
+        raise ShapeError(f"{source.shape} does not fit {len(spots)} positions of {x.shape}")
+    if not len(spots):
+        return x
+    origin = np.full(x.shape[axis], -1, np.int64)
+    origin[list(spots)] = np.arange(len(spots))
+    moved = pick(constants, source, np.maximum(origin, 0).tolist(), axis)
+    column = (origin >= 0).reshape((-1,) + (1,) * (x.type.rank - axis - 1))
+    return select(constants.parameter(column, "slice"), moved, x)
+
+
+@operator("reverse_sequence")
+def reverse_sequence(
+    constants: Constants, x: Term, lengths: Term, *, seq_axis: int, batch_axis: int
+) -> Term:
+    """The first so many positions of each sequence backwards."""
+    time, batch = axis_of(seq_axis, x.type.rank), axis_of(batch_axis, x.type.rank)
+    return places.reversed_sequences(constants, x, lengths, time, batch)

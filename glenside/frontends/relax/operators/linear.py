@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from glenside.errors import ShapeError
+from glenside.frontends.kinds import Terms
+from glenside.frontends.lowering.constants import Constants
 from glenside.frontends.lowering.dtypes import accumulator
+from glenside.frontends.lowering.einsum import einsum as product_by
 from glenside.frontends.lowering.phrases import matmul as product_of
 from glenside.frontends.lowering.phrases import mul, reshape
 from glenside.frontends.relax.signature import operator
@@ -24,3 +27,9 @@ def outer(a: Term, b: Term) -> Term:
     if a.type.rank != 1 or b.type.rank != 1:
         raise ShapeError(f"takes two vectors, got shapes {a.shape} and {b.shape}")
     return mul(reshape(a, (a.type.size, 1)), b)
+
+
+@operator("einsum")
+def einsum(constants: Constants, operands: Terms, *, subscripts: str) -> Term:
+    """``numpy.einsum``."""
+    return product_by(constants, subscripts, operands)

@@ -8,6 +8,8 @@ from glenside.errors import ShapeError
 from glenside.frontends.kinds import Ints
 from glenside.frontends.lowering import normalization
 from glenside.frontends.lowering.axes import axes_of, axis_of, check_vector
+from glenside.frontends.lowering.constants import Constants
+from glenside.frontends.lowering.losses import nll_loss as weighted_loss
 from glenside.frontends.lowering.phrases import (
     add,
     along,
@@ -95,17 +97,10 @@ def group_norm(
     """Mean 0 and variance 1 over ``axes`` and the channels of each group together."""
     rank = x.type.rank
     channel = axis_of(channel_axis, rank)
-    check_vector("gamma", gamma, x, channel)
-    check_vector("beta", beta, x, channel)
-    length = x.shape[channel]
-    if num_groups < 1 or length % num_groups:
-        raise ShapeError(f"num_groups {num_groups} does not divide {length} channels")
-    grouped = reshape(
-        x, (*x.shape[:channel], num_groups, length // num_groups, *x.shape[channel + 1 :])
+    over = [axis for axis in axes_of(axes, rank) if axis != channel]
+    return normalization.group_norm(
+        x, gamma, beta, num_groups, channel, over, epsilon, center, scale
     )
-    over = [axis + (axis > channel) for axis in axes_of(axes, rank) if axis != channel]
-    result = reshape(normalization.standardised(grouped, [channel + 1, *over], epsilon), x.shape)
-    return normalization.scaled(result, gamma, beta, channel, center, scale)
 
 
 @operator("nn.instance_norm")
@@ -138,3 +133,27 @@ def softmax(x: Term, *, axis: int) -> Term:
 def log_softmax(x: Term, *, axis: int) -> Term:
     """``x - log(sum(exp(x)))`` along one axis, formed so that nothing overflows or vanishes."""
     return normalization.log_softmax(x, [axis_of(axis, x.type.rank)])
+
+
+@operator("nn.nll_loss")
+def nll_loss(
+    constants: Constants,
+    predictions: Term,
+    targets: Term,
+    weights: Term | None = None,
+    *,
+    reduction: str,
+    ignore_index: int,
+) -> Term:
+    """The negative of the prediction, a logarithm, for the target, weighted by its class."""
+    return weighted_loss(constants, predictions, targets, weights, reduction, ignore_index)
+
+
+@operator("nn.cross_entropy_with_logits")
+def cross_entropy_with_logits(predictions: Term, labels: Term) -> Term:
+    """``-sum(labels * predictions)``, for matrices the mean over their rows."""
+    if predictions.type != labels.type or predictions.type.rank not in (1, 2):
+        raise ShapeError(f"shapes {predictions.shape} and {labels.shape} must be (N, C) or (C)")
+    rows = predictions.shape[0] if predictions.type.rank == 2 else 1
+    total = reduce("sum", mul(predictions, labels), range(predictions.type.rank), False)
+    return mul(total, -1 / max(rows, 1))

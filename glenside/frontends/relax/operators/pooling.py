@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-import numpy as np
-
-from glenside.errors import ShapeError
 from glenside.frontends.kinds import Ints
 from glenside.frontends.lowering import pooling
 from glenside.frontends.lowering.axes import IMAGES, through_layout
-from glenside.frontends.lowering.phrases import dot, to_end, transpose
+from glenside.frontends.lowering.constants import Constants
 from glenside.frontends.lowering.window import Window, overhang, window
-from glenside.frontends.relax.constants import Constants
 from glenside.frontends.relax.signature import operator
 from glenside.language import Term
-from glenside.language.builders import access
 
 
 def _max_pool(form: str) -> Callable[..., Term]:
@@ -88,8 +83,8 @@ def _looks(
     return dataclasses.replace(looks, overhang=tuple(over))
 
 
-def _adaptive_avg_pool(form: str) -> Callable[..., Term]:
-    def adaptive_avg_pool(
+def _adaptive(function: str, form: str) -> Callable[..., Term]:
+    def adaptive_pool(
         constants: Constants,
         x: Term,
         *,
@@ -97,37 +92,15 @@ def _adaptive_avg_pool(form: str) -> Callable[..., Term]:
         layout: str,
         out_layout: str,
     ) -> Term:
-        """Means over as many windows as the output has positions, which may overlap by one."""
+        """As many windows as the output has positions, which may overlap by one."""
 
         def work(x: Term) -> Term:
-            size = x.shape[2:]
-            wanted = size if output_size is None else output_size
-            wanted = wanted * len(size) if len(wanted) == 1 else wanted
-            if len(wanted) != len(size) or min((*wanted, *size)) < 1:
-                raise ShapeError(f"output_size {list(wanted)} does not fit the size {list(size)}")
-            return _adapted(constants, x, wanted)
+            return pooling.adaptive_pool(constants, function, x, output_size)
 
         return through_layout(x, form, layout, out_layout, work)
 
-    return adaptive_avg_pool
-
-
-def _adapted(constants: Constants, x: Term, wanted: Sequence[int]) -> Term:
-    size = x.shape[2:]
-    if not any(n % m for n, m in zip(size, wanted, strict=True)):
-        return pooling.even_pool("mean", x, wanted)
-    # Windows of several sizes: a mean along one axis after the other, as a product.
-    for axis, (length, count) in enumerate(zip(size, wanted, strict=True), 2):
-        weights = np.zeros((count, length), x.dtype)
-        for position in range(count):
-            low, high = position * length // count, -(-(position + 1) * length // count)
-            weights[position, low:high] = 1 / (high - low)
-        moved, inverse = to_end(x, [axis])
-        means = constants.parameter(weights, f"means{axis}")
-        product = dot(access(moved, moved.type.rank - 1), access(means, 1))
-        x = transpose(product, inverse)
-    return x
+    return adaptive_pool
 
 
 for _suffix, _form in IMAGES.items():
-    operator(f"nn.adaptive_avg_pool{_suffix}")(_adaptive_avg_pool(_form))
+    operator(f"nn.adaptive_avg_pool{_suffix}")(_adaptive("mean", _form))

@@ -14,12 +14,10 @@ from glenside.frontends.lowering.phrases import (
     reshape,
     square,
     sub,
-    to_end,
-    transpose,
 )
+from glenside.frontends.lowering.running import running
 from glenside.frontends.relax.signature import operator
 from glenside.language import Term, builders
-from glenside.language.builders import access, compute
 
 
 def _axes(axis: Ints | None, rank: int) -> list[int]:
@@ -65,26 +63,15 @@ for _name in ("argmax", "argmin"):
     operator(_name)(_position(_name))
 
 
-def _scan(function: str, neutral: float) -> Callable[..., Term]:
+def _scan(product: bool) -> Callable[..., Term]:
     def apply(x: Term, *, axis: int | None, dtype: str | None, exclusive: bool) -> Term:
         if axis is None:
             x, axis = reshape(x, (x.type.size,)), 0
-        axis = axis_of(axis, x.type.rank)
         x = builders.cast(x, dtype_of(dtype, x.dtype))
-        length = x.shape[axis]
-        if length == 0:
-            return x
-        moved, inverse = to_end(x, [axis])
-        last = moved.type.rank - 1
-        # Element k sees a window that ends with it, or with the one before.
-        fill = "zero" if neutral == 0 else int(neutral)
-        moved = builders.pad(moved, last, length - 1 + exclusive, 0, fill)
-        moved = builders.slice_(moved, last, 0, 2 * length - 1)
-        looks = builders.windows(access(moved, last), (length,), (1,))
-        return transpose(compute(function, looks), inverse)
+        return running(x, axis_of(axis, x.type.rank), product, exclusive, False)
 
     return apply
 
 
-operator("cumsum")(_scan("sum", 0))
-operator("cumprod")(_scan("prod", 1))
+operator("cumsum")(_scan(False))
+operator("cumprod")(_scan(True))

@@ -9,13 +9,14 @@ import numpy as np
 
 from glenside.errors import ShapeError
 from glenside.frontends.kinds import Ints, Terms
+from glenside.frontends.lowering import phrases
 from glenside.frontends.lowering.axes import axes_of, axis_of
-from glenside.frontends.lowering.phrases import reduce, spread
+from glenside.frontends.lowering.constants import Constants
+from glenside.frontends.lowering.known import pick
 from glenside.frontends.lowering.phrases import reshape as reshape_to
+from glenside.frontends.lowering.phrases import spread
 from glenside.frontends.lowering.phrases import transpose as permute
 from glenside.frontends.refusal import Refused
-from glenside.frontends.relax.constants import Constants
-from glenside.frontends.relax.operators.common import pick
 from glenside.frontends.relax.signature import operator
 from glenside.language import Term, builders
 from glenside.language.shape import FLOATS
@@ -80,11 +81,7 @@ def broadcast_to(x: Term, shape: Ints) -> Term:
 @operator("collapse_sum_to")
 def collapse_sum_to(x: Term, shape: Ints) -> Term:
     """The opposite of broadcasting: what would be repeated is summed."""
-    if builders.broadcast_shapes(x.shape, shape) != x.shape:
-        raise ShapeError(f"shape {list(shape)} does not broadcast to {x.shape}")
-    extra = x.type.rank - len(shape)
-    axes = [k for k, n in enumerate(x.shape) if k < extra or (n != 1 and shape[k - extra] == 1)]
-    return reshape_to(reduce("sum", x, axes, True) if axes else x, shape)
+    return phrases.collapse_sum(x, shape)
 
 
 @operator("collapse_sum_like")
@@ -133,27 +130,13 @@ def split(x: Term, *, indices_or_sections: Ints | int, axis: int) -> Terms:
 @operator("repeat")
 def repeat(x: Term, *, repeats: int, axis: int | None) -> Term:
     """Every position of an axis several times; without one the flattened elements."""
-    if axis is None:
-        x, axis = flatten(x), 0
-    axis = axis_of(axis, x.type.rank)
-    before, behind = x.shape[: axis + 1], x.shape[axis + 1 :]
-    whole = builders.broadcast(builders.unsqueeze(x, axis + 1), (*before, repeats, *behind))
-    return reshape_to(whole, (*before[:-1], before[-1] * repeats, *behind))
+    return phrases.repeat(x, repeats, axis)
 
 
 @operator("tile")
 def tile(x: Term, *, repeats: Ints) -> Term:
     """Whole copies along every axis; the shorter of shape and counts is filled up in front."""
-    rank = max(len(repeats), x.type.rank)
-    shape = (1,) * (rank - x.type.rank) + x.shape
-    counts = (1,) * (rank - len(repeats)) + repeats
-    if min(counts, default=0) < 0:
-        raise ShapeError(f"repeats {list(repeats)} must not be negative")
-    # Each axis gets one of length 1 in front, which is repeated.
-    apart = [n for length in shape for n in (1, length)]
-    repeated = [n for length, count in zip(shape, counts, strict=True) for n in (count, length)]
-    whole = builders.broadcast(reshape_to(x, apart), repeated)
-    return reshape_to(whole, [n * m for n, m in zip(shape, counts, strict=True)])
+    return phrases.tile(x, repeats)
 
 
 @operator("flip")

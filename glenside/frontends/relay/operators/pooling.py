@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from glenside.errors import ShapeError
 from glenside.frontends.kinds import Ints
 from glenside.frontends.lowering import pooling
 from glenside.frontends.lowering.axes import IMAGES, through_layout
+from glenside.frontends.lowering.constants import Constants
 from glenside.frontends.lowering.phrases import reduce
 from glenside.frontends.lowering.window import patches, window
-from glenside.frontends.refusal import Refused
 from glenside.frontends.relay.signature import operator
 from glenside.frontends.relay.types import Value
 from glenside.language import Term
@@ -94,41 +93,26 @@ def _global(function: str, x: Term, layout: str, out_layout: str) -> Term:
     )
 
 
-@operator("nn.adaptive_avg_pool2d")
-def adaptive_avg_pool2d(
-    x: Term,
-    *,
-    output_size: Ints | int | None = None,
-    layout: str = "NCHW",
-    out_layout: str = "",
-) -> Term:
-    """Means over as many equal windows as the output has positions."""
-    return _adaptive("mean", x, output_size, layout, out_layout)
+def _adaptive(function: str, form: str) -> Callable[..., Value]:
+    def adaptive_pool(
+        constants: Constants,
+        x: Term,
+        *,
+        output_size: Ints | int | None = None,
+        layout: str = form,
+        out_layout: str = "",
+    ) -> Term:
+        """As many windows as the output has positions, which may overlap by one."""
+        wanted = (output_size,) if isinstance(output_size, int) else output_size
+
+        def work(x: Term) -> Term:
+            return pooling.adaptive_pool(constants, function, x, wanted)
+
+        return through_layout(x, form, layout, out_layout, work)
+
+    return adaptive_pool
 
 
-@operator("nn.adaptive_max_pool2d")
-def adaptive_max_pool2d(
-    x: Term,
-    *,
-    output_size: Ints | int | None = None,
-    layout: str = "NCHW",
-    out_layout: str = "",
-) -> Term:
-    """Maxima over as many equal windows as the output has positions."""
-    return _adaptive("max", x, output_size, layout, out_layout)
-
-
-def _adaptive(
-    function: str, x: Term, output_size: Ints | int | None, layout: str, out_layout: str
-) -> Term:
-    def work(x: Term) -> Term:
-        size = x.shape[2:]
-        wanted = (output_size,) if isinstance(output_size, int) else output_size or size
-        wanted = wanted * 2 if len(wanted) == 1 else wanted
-        if len(wanted) != 2 or min(wanted) < 1:
-            raise ShapeError(f"output_size {list(wanted)} must be two lengths, at least 1")
-        if any(n % m for n, m in zip(size, wanted, strict=True)):
-            raise Refused(f"output_size {list(wanted)} does not divide the size {list(size)}")
-        return pooling.even_pool(function, x, wanted)
-
-    return through_layout(x, "NCHW", layout, out_layout, work)
+for _suffix, _form in IMAGES.items():
+    operator(f"nn.adaptive_avg_pool{_suffix}")(_adaptive("mean", _form))
+    operator(f"nn.adaptive_max_pool{_suffix}")(_adaptive("max", _form))

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from glenside.frontends.kinds import Ints
+from glenside.frontends.lowering.constants import Constants
 from glenside.frontends.refusal import Refused
-from glenside.frontends.relax.constants import Constants
 from glenside.language import Term, builders
 from glenside.language.shape import is_float
 

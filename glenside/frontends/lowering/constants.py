@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
-from glenside.language import Term, builders, evaluate, topological_order
+from glenside.language import Term, builders, evaluate, memory, topological_order
 
 Array = np.ndarray[Any, Any]
 
 _KNOWN_LIMIT = 1 << 16
 """Elements up to which a value is computed while importing: shape arithmetic is tiny."""
+
+
+class Arrays(Protocol):
+    """Where a lowering puts the arrays that it makes."""
+
+    def parameter(self, array: Array, name: str, /) -> Term:
+        """A term that stands for ``array``."""
+
+    def make_room(self, shape: Sequence[float], what: str, /) -> None:
+        """Refuses to make an array that does not fit in memory.
+
+        :raises NotEnoughMemory: names what it is for.
+        """
 
 
 class Constants:
@@ -24,6 +39,10 @@ class Constants:
         self.arrays: dict[str, Array] = {}
         self.scope = ""
         self._taken = taken
+
+    def make_room(self, shape: Sequence[float], what: str, /) -> None:
+        """Refuses to make an array that does not fit in memory; names what is being bound."""
+        memory.require(math.prod(map(float, shape)) * 16, f"{self.scope}: {what}")
 
     def parameter(self, array: Array, name: str) -> Term:
         """A term that stands for ``array``: a number, or a tensor called ``scope.name``."""
