@@ -691,7 +691,10 @@ def check_rules(
     if rules is None:
         _err.print("loading all rules that ship")
     if prove:
-        _prove_rules(_find_rules(rules), bound, examples, as_json)
+        from glenside.rewrites.ruleset import all_rules
+
+        chosen = all_rules() if rules is None else _find_rules(rules)
+        _prove_rules(chosen, bound, examples, as_json)
         return
     try:
         import hypothesis  # noqa: F401  (The kit needs it, the rest of the package does not.)
