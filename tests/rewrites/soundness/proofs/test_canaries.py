@@ -151,7 +151,7 @@ TRUE = [
 
 
 def _prove(each):
-    return prove(each, examples=0, keep=False, seconds=20)
+    return prove(each, examples=0, keep=False, seconds=8)
 
 
 def _named(rules):
