@@ -21,9 +21,9 @@ Written by `python tools/prove_rules.py`; [numerics.md](numerics.md) says what i
 
 A rule is **proved** if its two sides are equal for all sizes and dtypes, and for as many axes as
 the column *ranks* says, outer and item ones of each operand and list. Rules with parameters are
-proved for those in their names. Numbers are kept *to the bit*, or their sums are rearranged: then it holds
-of real numbers, for which floats stand, and of integers, which wrap around. A rule is **sampled**
-if an obligation stays open; random programs are all that speaks for it.
+proved for those in their names. Numbers are kept *to the bit*, or their sums are rearranged: then
+it holds of real numbers, for which floats stand, and of integers, which wrap around. A rule is
+**sampled** if an obligation stays open; random programs are all that speaks for it.
 """
 
 
