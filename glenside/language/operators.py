@@ -50,6 +50,28 @@ class Kind(enum.Enum):
     FILL = "zero, lowest or a number"
 
 
+class Moves(enum.Flag):
+    """What a transformer does to the elements of its operands, beside renumbering their axes.
+
+    Elements are looked at in row-major order; what is not named is not done.
+    """
+
+    NOTHING = 0
+    """Each stays where it is."""
+    REORDERS = enum.auto()
+    """They come in another order."""
+    DROPS = enum.auto()
+    """Some may be left out."""
+    REPEATS = enum.auto()
+    """Some may be there more than once."""
+    ADDS = enum.auto()
+    """There are others beside them."""
+    JOINS = enum.auto()
+    """Those of two operands come one behind the other along an axis that both have."""
+    PAIRS = enum.auto()
+    """Those of two operands stand beside each other along a new axis, the tuple axis."""
+
+
 REQUIRED: Any = object()
 _FILLS = ("zero", "lowest")
 _GREATEST = int(np.finfo("float64").max)
@@ -104,8 +126,9 @@ class Operator:
     """One operator: ``infer(types, attributes)`` and ``evaluate(arrays, types, attributes)``.
 
     ``arity`` is the number of operands (None: any number). ``exact`` operators are transformers and
-    leaves: they move bits and never round. ``canonical(types, attributes)``, where there is one,
-    gives the attributes that have several spellings in the one that terms hold.
+    leaves: they move bits and never round. ``moves`` is what a transformer does to elements; None
+    for others. ``canonical(types, attributes)``, where there is one, gives the attributes that have
+    several spellings in the one that terms hold.
     """
 
     name: str
@@ -116,6 +139,11 @@ class Operator:
     evaluate: Callable[[list[Array], Types, Values], Array]
     exact: bool = True
     canonical: Callable[[Types, Values], Values] | None = None
+    moves: Moves | None = None
+
+    def may(self, move: Moves) -> bool:
+        """Whether it is a transformer that may do this to elements."""
+        return self.moves is not None and move in self.moves
 
     @functools.cached_property
     def spelling(self) -> str:
@@ -137,7 +165,11 @@ OPERATORS: dict[str, Operator] = {}
 
 
 def _operator(
-    name: str, arity: int | None, *attributes: Attribute, exact: bool = True
+    name: str,
+    arity: int | None,
+    *attributes: Attribute,
+    exact: bool = True,
+    moves: Moves | None = None,
 ) -> Callable[[type], type]:
     """Registers the class below it, which holds ``infer``, ``evaluate`` and a docstring."""
 
@@ -145,7 +177,7 @@ def _operator(
         summary = " ".join((body.__doc__ or "").split())
         canonical = getattr(body, "canonical", None)
         OPERATORS[name] = Operator(
-            name, summary, attributes, arity, body.infer, body.evaluate, exact, canonical
+            name, summary, attributes, arity, body.infer, body.evaluate, exact, canonical, moves
         )
         return body
 
@@ -216,7 +248,7 @@ class _Constant:
 # --- transformers -------------------------------------------------------------------------------
 
 
-@_operator("access", 1, Attribute("split", Kind.INT))
+@_operator("access", 1, Attribute("split", Kind.INT), moves=Moves.NOTHING)
 class _Access:
     """The same array with its first ``split`` axes outer."""
 
@@ -232,7 +264,7 @@ class _Access:
         return arrays[0]
 
 
-@_operator("transpose", 1, Attribute("permutation", Kind.INTS))
+@_operator("transpose", 1, Attribute("permutation", Kind.INTS), moves=Moves.REORDERS)
 class _Transpose:
     """Axes permuted as numpy.transpose does; the number of outer axes stays."""
 
@@ -248,7 +280,7 @@ class _Transpose:
         return arrays[0].transpose(a["permutation"])
 
 
-@_operator("cart_prod", 2, Attribute("batch", Kind.INT, 0))
+@_operator("cart_prod", 2, Attribute("batch", Kind.INT, 0), moves=Moves.PAIRS | Moves.REPEATS)
 class _CartProd:
     """Every outer position of the first with every one of the second, items paired.
 
@@ -281,7 +313,7 @@ class _CartProd:
         return np.stack([np.broadcast_to(left, full), np.broadcast_to(right, full)], axis=len(out))
 
 
-@_operator("pair", 2)
+@_operator("pair", 2, moves=Moves.PAIRS)
 class _Pair:
     """Two accesses of equal type side by side: a new first item axis (the tuple axis) of 2."""
 
@@ -303,6 +335,7 @@ class _Pair:
     Attribute("shape", Kind.INTS),
     Attribute("stride", Kind.INTS),
     Attribute("dilation", Kind.INTS, None),
+    moves=Moves.REORDERS | Moves.DROPS | Moves.REPEATS,
 )
 class _Windows:
     """Sliding windows over all item axes: ``((o), (d...)) -> ((o, w...), (k...))``.
@@ -353,6 +386,7 @@ def _dilation(a: Values) -> tuple[int, ...]:
     Attribute("low", Kind.INT),
     Attribute("high", Kind.INT),
     Attribute("step", Kind.INT, 1),
+    moves=Moves.DROPS,
 )
 class _Slice:
     """Positions ``low``, ``low+step``, ... below ``high`` along one axis."""
@@ -375,7 +409,7 @@ class _Slice:
         return arrays[0][(slice(None),) * a["axis"] + (chosen,)]
 
 
-@_operator("concat", 2, _AXIS)
+@_operator("concat", 2, _AXIS, moves=Moves.JOINS)
 class _Concat:
     """Two accesses joined along one axis; their other axes and splits are equal."""
 
@@ -407,6 +441,7 @@ class _Concat:
     Attribute("before", Kind.INT),
     Attribute("after", Kind.INT),
     Attribute("interior", Kind.INT, 0),
+    moves=Moves.ADDS,
 )
 class _Pad:
     """One axis padded before, after and (``interior``) between its elements.
@@ -452,7 +487,7 @@ def fill_value(value: str | int | float | bool, dtype: str) -> int | float | boo
     return check_number(value, dtype, "pad value")
 
 
-@_operator("squeeze", 1, _AXIS)
+@_operator("squeeze", 1, _AXIS, moves=Moves.NOTHING)
 class _Squeeze:
     """An axis of length 1 removed."""
 
@@ -469,7 +504,7 @@ class _Squeeze:
         return arrays[0].squeeze(a["axis"])
 
 
-@_operator("unsqueeze", 1, _AXIS)
+@_operator("unsqueeze", 1, _AXIS, moves=Moves.NOTHING)
 class _Unsqueeze:
     """An axis of length 1 inserted; at or before the split it joins the outer axes."""
 
@@ -485,7 +520,7 @@ class _Unsqueeze:
         return np.expand_dims(arrays[0], a["axis"])
 
 
-@_operator("broadcast", 1, Attribute("shape", Kind.INTS))
+@_operator("broadcast", 1, Attribute("shape", Kind.INTS), moves=Moves.REPEATS)
 class _Broadcast:
     """Axes of length 1 repeated to the given lengths; rank and split stay."""
 
@@ -502,7 +537,7 @@ class _Broadcast:
         return np.broadcast_to(arrays[0], a["shape"])
 
 
-@_operator("flatten", 1)
+@_operator("flatten", 1, moves=Moves.NOTHING)
 class _Flatten:
     """Outer axes become one, item axes become one; an empty part stays empty."""
 
@@ -518,7 +553,9 @@ class _Flatten:
         return arrays[0].reshape(_Flatten.infer(types, a).shape)
 
 
-@_operator("reshape", 1, Attribute("outer", Kind.INTS), Attribute("item", Kind.INTS))
+@_operator(
+    "reshape", 1, Attribute("outer", Kind.INTS), Attribute("item", Kind.INTS), moves=Moves.NOTHING
+)
 class _Reshape:
     """Row-major reshape of the outer axes among themselves and the item axes among themselves."""
 
@@ -539,7 +576,7 @@ class _Reshape:
         return arrays[0].reshape(a["outer"] + a["item"])
 
 
-@_operator("gather", 2, _AXIS)
+@_operator("gather", 2, _AXIS, moves=Moves.REORDERS | Moves.DROPS | Moves.REPEATS)
 class _Gather:
     """Slices of the first at the positions the second holds, as numpy.take does.
 
@@ -735,10 +772,27 @@ class _HostOp:
         return run_host_op(a, arrays)
 
 
-TRANSFORMERS = frozenset(
-    name for name, o in OPERATORS.items() if o.exact and name not in ("tensor", "constant")
-)
+TRANSFORMERS = frozenset(name for name, o in OPERATORS.items() if o.moves is not None)
 """Operators that only move data."""
+
+
+def transformers(allowed: Moves) -> frozenset[str]:
+    """Those of one operand that do nothing to its elements but what is ``allowed``."""
+    return frozenset(
+        name
+        for name, o in OPERATORS.items()
+        if o.arity == 1 and o.moves is not None and o.moves in allowed
+    )
+
+
+VIEWS = transformers(~Moves.NOTHING)
+"""Transformers of one operand: what they give can be read where the operand lies."""
+
+RENUMBERING = transformers(Moves.NOTHING)
+"""Transformers that leave every element where it is in row-major order."""
+
+BIJECTIONS = transformers(Moves.REORDERS)
+"""Transformers that keep every element, once."""
 
 CALLS = frozenset(("call", "blocked"))
 """Operators that invoke an accelerator unit."""
