@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol
 
 from glenside.errors import ExtractionError
 from glenside.language.functions import FUNCTIONS
-from glenside.language.operators import CALLS, OPERATORS, TRANSFORMERS
+from glenside.language.operators import CALLS, OPERATORS, RENUMBERING, TRANSFORMERS, Moves
 from glenside.language.shape import AccessType
 from glenside.language.term import Term, topological_order
 
@@ -25,7 +25,7 @@ Cost = tuple[float, ...]
 _SOFTMAX_OPERATIONS = 5
 """Per element: maximum, difference, exponential, sum, quotient."""
 
-_UNMOVED = frozenset({"access", "reshape", "flatten", "squeeze", "unsqueeze", "pair", "cart_prod"})
+_UNMOVED = RENUMBERING | {name for name, o in OPERATORS.items() if o.may(Moves.PAIRS)}
 """Transformers that leave elements where they are: they only renumber axes, or name the two
 operands that the function above reads where they lie (a contracted ``cart_prod`` is never built).
 """
