@@ -30,6 +30,7 @@ from glenside.hw_targets.target import Executable, Progress, Target, find_target
 from glenside.interrupt import between_steps
 from glenside.language import Model, Term, topological_order
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
+from glenside.memory_limit import Compiling, check_held, forms, hold, parse_bytes, with_scratch
 from glenside.precision import in_precision, without_halves
 from glenside.program import Program
 from glenside.report import (
@@ -42,6 +43,7 @@ from glenside.report import (
 )
 
 if TYPE_CHECKING:
+    from glenside.extraction import Extraction
     from glenside.extraction.cost import CostModel
     from glenside.rewrites.ruleset import Rule, RuleSet
 
@@ -58,6 +60,7 @@ def optimize(
     node_limit: int = NODE_LIMIT,
     iter_limit: int = ITER_LIMIT,
     time_limit: float | None = None,
+    memory_limit: int | float | str | None = None,
     cost_model: CostModel | str | None = None,
     extractor: str = "best",
     ilp_limit: float | None = None,
@@ -83,7 +86,11 @@ def optimize(
         extracting three fifths of the rest. Where that does not do, the program is the cheapest
         known so far, at worst the one imported, and it is compiled at its first run or not checked
         where there is no time left for that; the report says so (:attr:`Report.cut`).
-    :param cost_model: a cost model or the name of one; the target's own by default.
+    :param memory_limit: bytes, or text such as ``"64MB"``, that the program may hold beside its
+        operands and results (:attr:`Report.memory`): the cheapest form that can be kept below is
+        compiled.
+    :param cost_model: a cost model or the name of one; the target's own by default. ``"memory"``
+        stores the fewest bytes on the way, then is best by the target's own.
     :param extractor: ``"best"``, ``"bottom-up"``, ``"greedy-dag"`` or ``"ilp"``, which can prove
         its answer optimal.
     :param ilp_limit: budget of ``"ilp"`` in the solver's deterministic seconds, which are of the
@@ -98,6 +105,7 @@ def optimize(
         precision it also tells what that costs against float32.
     :param egraph: a file that the explored e-graph is written to, as egraph-serialize's JSON.
     :param progress: called with (stage, steps done, steps in all).
+    :raises MemoryLimit: no form is known that keeps ``memory_limit``; says what is the least.
     :raises GlensideError: the model, target or an option cannot be used, or the check fails. An
         unexpected error while rewriting, and a rule that is found to be unsound there or by the
         check, only warn (:class:`~glenside.errors.NotOptimised`): the program is then the one
@@ -105,16 +113,18 @@ def optimize(
         (:class:`~glenside.errors.NotExplained`).
     """
     _check_limits(node_limit, iter_limit, time_limit, ilp_limit)
+    most = None if memory_limit is None else parse_bytes(memory_limit)
     deadline = Deadline(time_limit)
     from glenside.explain.accounting import UNACCOUNTED, account
     from glenside.exporters.egraph import save_egraph
-    from glenside.extraction import ILP_LIMIT, extract, find_cost_model
+    from glenside.extraction import ILP_LIMIT, extract
+    from glenside.extraction.memory import LeastMemory
     from glenside.fallback import Failure, as_imported, unexplored
     from glenside.rewrites import StopReason, saturate
     from glenside.rewrites.ruleset import explored_with
 
     chosen = find_target(target)
-    costs = chosen.cost_model() if cost_model is None else find_cost_model(cost_model)
+    costs = _costs(cost_model, chosen)
     using = explored_with(chosen.rules, rules, add_rules)
     clock = _Clock(progress)
     own_costs = not isinstance(cost_model, str | None)
@@ -154,22 +164,41 @@ def optimize(
         explored = unexplored(imported.roots, using)
     if egraph is not None:
         save_egraph(egraph, explored.egraph, costs)
+
+    def picked(by: CostModel) -> Extraction:
+        return extract(
+            explored.egraph,
+            by,
+            extractor=extractor,
+            original=imported.roots,
+            ilp_limit=ILP_LIMIT if ilp_limit is None else ilp_limit,
+            constants=imported.params.keys(),
+        )
+
+    original = as_imported(imported.roots, costs, imported.params.keys())
     with failure.caught("extract", clock.raised), clock.stage("extract"):
         try:
             with within(deadline.share(_EXTRACTING)):
-                extracted = extract(
-                    explored.egraph,
-                    costs,
-                    extractor=extractor,
-                    original=imported.roots,
-                    ilp_limit=ILP_LIMIT if ilp_limit is None else ilp_limit,
-                    constants=imported.params.keys(),
-                )
+                extracted = picked(costs)
         except TimeIsUp:
-            extracted = as_imported(imported.roots, costs, imported.params.keys())
+            extracted = original
             cut.append("extract")
     if failure.reason is not None:
-        extracted = as_imported(imported.roots, costs, imported.params.keys())
+        extracted = original
+    # Who asks for the least memory wants none of it for partial sums.
+    scratch = 0 if isinstance(costs, LeastMemory) else None
+    if most is not None:
+        with clock.stage("memory"):
+            choice = None if cut or failure.reason is not None else picked
+            known = forms(extracted, original, costs, choice, imported.params)
+            try:
+                with within(deadline.share(_FITTING)):
+                    compiling_for = Compiling(chosen, imported.inputs, imported.params)
+                    held = hold(most, known, compiling_for, scratch)
+                extracted, scratch = held.extraction, held.scratch
+            except TimeIsUp:
+                extracted, scratch = original, 0
+                cut.append("memory")
     accounted = UNACCOUNTED
     with untold.caught("explain", clock.raised), clock.stage("explain"):
         if failure.reason is None:
@@ -186,9 +215,12 @@ def optimize(
                 if progress:
                     progress(what, done, total)
 
-            return chosen.compile(
+            made = with_scratch(chosen, scratch).compile(
                 extracted.terms, imported.inputs, imported.params, progress=compiling
             )
+            if most is not None:
+                check_held(made, most)
+            return made
 
     executable: Executable
     with clock.stage("compile"):
@@ -229,6 +261,8 @@ def optimize(
         quantization=error,
         note=float_products(chosen, used),
         cut=tuple(cut),
+        memory=None if "compile" in cut else getattr(executable, "footprint", None),
+        memory_limit=most,
     )
     names = {
         extracted.classes[number]: imported.names[term]
@@ -265,6 +299,7 @@ def optimize(
                 params=params,
                 precision=precision,
                 time_limit=None if time_limit is None else max(deadline.left(), 0.0),
+                memory_limit=memory_limit,
                 cost_model=costs,
                 rules=(),
                 quantize=quantize,
@@ -306,12 +341,24 @@ def _check(
     program.report = program.report.checked(outcome, clock.seconds())
 
 
-_EXPLORING, _EXTRACTING, _EXPLAINING = 0.4, 0.6, 0.25
+_EXPLORING, _EXTRACTING, _FITTING, _EXPLAINING = 0.4, 0.6, 0.5, 0.25
 """Parts of the time left when they begin that stages may take; compiling and checking get the
 rest."""
 
 _LOADING = 3.0
 """Seconds that loading TVM takes, once a process."""
+
+
+def _costs(cost_model: CostModel | str | None, target: Target) -> CostModel:
+    """The cost model asked for, or the target's own, beside which memory is counted."""
+    from glenside.extraction import find_cost_model
+    from glenside.extraction.memory import LeastMemory
+
+    if cost_model is None:
+        return target.cost_model()
+    found = find_cost_model(cost_model)
+    named = isinstance(cost_model, str) and isinstance(found, LeastMemory)
+    return LeastMemory(target.cost_model()) if named else found
 
 
 def _check_limits(
@@ -373,5 +420,6 @@ class _Clock:
 
     def seconds(self) -> Seconds:
         s = self._seconds
-        stages = (s["import"], s["saturate"], s["extract"], s["compile"], s["explain"])
+        extract = s["extract"] + s.get("memory", 0.0)
+        stages = (s["import"], s["saturate"], extract, s["compile"], s["explain"])
         return Seconds(*stages, s.get("quantise", 0.0), s.get("check", 0.0))
