@@ -16,11 +16,10 @@ import argparse
 import json
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from _conv_layers import LAYERS, Layer, direct, im2col
-from _table import show
+from _table import arguments, show
 
 DENSE = tuple(layer for layer in LAYERS if layer.groups == 1 and layer.r > 1)
 """Convolutions that are neither grouped nor products of matrices already."""
@@ -37,7 +36,8 @@ def measure(layer: Layer, target: Any, dtype: str = "float32") -> dict[str, Any]
     explored = saturate([term], target.rules())
     found = extract(explored.egraph, target.cost_model(), original=[term], constants={"w"})
     ours = plan(target, found.terms, {"w": weights})
-    said = plan(target, [term], {"w": weights})
+    kept = found.terms[0] is term
+    said = ours if kept else plan(target, [term], {"w": weights})
     # A library's matrix product has no use for the weight: it is as fast as it can be.
     fastest = replace(target.limits, byte_seconds=0.0)
     matrix, product = im2col(layer, 1, dtype)
@@ -46,7 +46,7 @@ def measure(layer: Layer, target: Any, dtype: str = "float32") -> dict[str, Any]
     held = first.footprint.held + matrix.type.nbytes + second.footprint.held
     return {
         "layer": layer.name,
-        "form": "as said" if found.terms[0] is term else found.extractor,
+        "form": "as said" if kept else "rewritten",
         "mappings": ours.mappings,
         "ours bytes": ours.footprint.held,
         "ours seconds": total(ours.seconds.values()),
@@ -75,12 +75,10 @@ def total(numbers: Iterable[float]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--target", default="opencl:mali-g72")
     parser.add_argument("--layers", nargs="*", help="names (default: all)")
-    parser.add_argument("--json", type=Path, help="where the figures go")
     options = parser.parse_args()
     from glenside.hw_targets import find_target
 
@@ -104,10 +102,9 @@ def main() -> None:
         table.append(shown)
     show(f"convolutions on {target.name}", table)
     for way in WAYS[:2]:
-        print(
-            f"{way}: 1/{sums['im2col bytes'] / max(sums[f'{way} bytes'], 1):.1f} of the memory "
-            f"and {sums[f'{way} seconds'] / sums['im2col seconds']:.2f} of the time of im2col"
-        )
+        held, time = (sums[f"{way} {unit}"] for unit in ("bytes", "seconds"))
+        memory = f"1/{sums['im2col bytes'] / held:.1f} of the" if held else "no"
+        print(f"{way}: {memory} memory and {time / sums['im2col seconds']:.2f} of im2col's time")
     if options.json:
         record = {"target": target.name, "rows": rows, "sums": sums}
         options.json.write_text(json.dumps(record, indent=1) + "\n")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -145,8 +145,8 @@ def hold(
                 return Held(form, left if part.held <= limit else 0)
             whole = min(whole, alone, key=lambda each: each.held)
         if least is None or whole.held < least[0]:
-            largest = next(iter(whole.largest.items()), None)
-            of = f", of which {spelled(largest[1])} for {largest[0]}" if largest else ""
+            found = [*whole.largest.items()][:1]
+            of = "".join(f"; the largest value on the way is {w}, {spelled(n)}" for w, n in found)
             least = whole.held, of
     assert least is not None
     raise MemoryLimit(
@@ -157,7 +157,7 @@ def hold(
 
 def forms(
     cheapest: Extraction,
-    imported: Extraction,
+    imported: Callable[[], Extraction],
     costs: CostModel,
     extract: Callable[[CostModel], Extraction] | None,
     constants: Mapping[str, Array],
@@ -169,8 +169,11 @@ def forms(
     """
     yield cheapest
     if extract is not None:
-        yield from _between(cheapest, costs, extract, constants)
-    yield imported
+        for found in _between(cheapest, costs, extract, constants):
+            # The report tells what they cost by the model asked for, by which none is proved best.
+            cost = dag_cost(found.terms, costs, constants)
+            yield replace(found, cost=cost, tried=cheapest.tried, optimal=False)
+    yield imported()
 
 
 def _between(

@@ -175,29 +175,31 @@ def optimize(
             constants=imported.params.keys(),
         )
 
-    original = as_imported(imported.roots, costs, imported.params.keys())
+    def unchanged() -> Extraction:
+        return as_imported(imported.roots, costs, imported.params.keys())
+
     with failure.caught("extract", clock.raised), clock.stage("extract"):
         try:
             with within(deadline.share(_EXTRACTING)):
                 extracted = picked(costs)
         except TimeIsUp:
-            extracted = original
+            extracted = unchanged()
             cut.append("extract")
     if failure.reason is not None:
-        extracted = original
+        extracted = unchanged()
     # Who asks for the least memory wants none of it for partial sums.
     scratch = 0 if isinstance(costs, LeastMemory) else None
     if most is not None:
         with clock.stage("memory"):
             choice = None if cut or failure.reason is not None else picked
-            known = forms(extracted, original, costs, choice, imported.params)
+            known = forms(extracted, unchanged, costs, choice, imported.params)
             try:
                 with within(deadline.share(_FITTING)):
                     compiling_for = Compiling(chosen, imported.inputs, imported.params)
                     held = hold(most, known, compiling_for, scratch)
                 extracted, scratch = held.extraction, held.scratch
             except TimeIsUp:
-                extracted, scratch = original, 0
+                extracted, scratch = unchanged(), 0
                 cut.append("memory")
     accounted = UNACCOUNTED
     with untold.caught("explain", clock.raised), clock.stage("explain"):
