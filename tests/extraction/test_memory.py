@@ -62,7 +62,7 @@ def test_memory_comes_first_and_then_what_the_other_model_counts():
     assert (stored, seconds) == (4 * (20 + 12), 240 + 120)
     offload = LeastMemory(MaximiseOffload(units=()))
     blocked = b.blocked("systolic-array", (16, 16), X, rows("w", 5, 6))
-    assert dag_cost([blocked], offload) == (float("inf"),), "what the other refuses is refused"
+    assert set(dag_cost([blocked], offload)) == {float("inf")}, "what the other refuses is refused"
 
 
 def test_what_compiling_evaluates_counts_by_what_it_takes_more():
