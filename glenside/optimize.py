@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,25 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside import check as checking
-from glenside import quantization
-from glenside.deadline import Deadline, TimeIsUp, check_time, within
+from glenside.deadline import TimeIsUp, check_time, within
 from glenside.deferred import Deferred
 from glenside.errors import (
     CheckFailed,
-    GlensideError,
     InputError,
-    NotEnoughMemory,
     NotExplained,
-    NotOptimised,
 )
-from glenside.frontends import load_model
 from glenside.hw_targets.offload import float_products
 from glenside.hw_targets.target import Executable, Progress, Target, find_target
 from glenside.interrupt import between_steps
 from glenside.language import Model, Term, topological_order
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
-from glenside.memory_limit import Compiling, check_held, forms, hold, parse_bytes, with_scratch
-from glenside.precision import in_precision, without_halves
+from glenside.memory_limit import check_held, parse_bytes, with_scratch
+from glenside.pipeline import EXPLAINING, Imported, Pipeline
 from glenside.program import Program
 from glenside.report import (
     Report,
@@ -43,7 +36,6 @@ from glenside.report import (
 )
 
 if TYPE_CHECKING:
-    from glenside.extraction import Extraction
     from glenside.extraction.cost import CostModel
     from glenside.rewrites.ruleset import Rule, RuleSet
 
@@ -114,97 +106,48 @@ def optimize(
     """
     _check_limits(node_limit, iter_limit, time_limit, ilp_limit)
     most = None if memory_limit is None else parse_bytes(memory_limit)
-    deadline = Deadline(time_limit)
     from glenside.explain.accounting import UNACCOUNTED, account
     from glenside.exporters.egraph import save_egraph
-    from glenside.extraction import ILP_LIMIT, extract
-    from glenside.extraction.memory import LeastMemory
-    from glenside.fallback import Failure, as_imported, unexplored
-    from glenside.rewrites import StopReason, saturate
+    from glenside.extraction import LeastMemory
+    from glenside.fallback import Failure
     from glenside.rewrites.ruleset import explored_with
 
+    own_costs = not isinstance(cost_model, str | None)
+    pipeline = Pipeline(
+        "the program is compiled as it was imported",
+        progress=progress,
+        time_limit=time_limit,
+        own_costs=own_costs,
+    )
     chosen = find_target(target)
     costs = _costs(cost_model, chosen)
     using = explored_with(chosen.rules, rules, add_rules)
-    clock = _Clock(progress)
-    own_costs = not isinstance(cost_model, str | None)
-    failure = Failure("the program is compiled as it was imported", NotOptimised, own_costs)
-    untold = Failure("nothing is told of where calls came from", NotExplained, own_costs)
+    clock, deadline, failure, cut = (
+        pipeline.clock, pipeline.deadline, pipeline.failure, pipeline.cut,
+    )  # fmt: skip
 
-    if precision is not None and quantize is not None:
-        raise InputError("precision and quantize both say what to compute in: give one of them")
-    with clock.stage("import") as step:
-        imported = load_model(model, shapes=shapes, params=params, progress=step)
-        full = imported  # What half precision is held against.
-        if precision is not None:
-            imported = in_precision(imported, precision)
-    error = None
-    if quantize is not None:
-        with clock.stage("quantise") as step:
-            imported, error = quantization.quantize(
-                imported, quantization.as_quantization(quantize), step
-            )
-    cut: list[str] = []
-    share = deadline.share(_EXPLORING)
-    with failure.caught("saturate", clock.raised), clock.stage("saturate") as step:
-        try:
-            with within(share):
-                explored = saturate(
-                    imported.roots,
-                    using,
-                    node_limit=node_limit,
-                    iter_limit=iter_limit,
-                    time_limit=None if time_limit is None else max(share.left(), 0.0),
-                    progress=step,
-                )
-        except TimeIsUp:
-            explored = unexplored(imported.roots, using, StopReason.TIME_LIMIT)
-            cut.append("saturate")
-    if failure.reason is not None:
-        explored = unexplored(imported.roots, using)
+    taken = pipeline.imported(
+        model, shapes=shapes, params=params, precision=precision, quantize=quantize
+    )
+    imported = taken.model
+    explored = pipeline.explored(imported, using, node_limit=node_limit, iter_limit=iter_limit)
     if egraph is not None:
         save_egraph(egraph, explored.egraph, costs)
-
-    def picked(by: CostModel) -> Extraction:
-        return extract(
-            explored.egraph,
-            by,
-            extractor=extractor,
-            original=imported.roots,
-            ilp_limit=ILP_LIMIT if ilp_limit is None else ilp_limit,
-            constants=imported.params.keys(),
-        )
-
-    def unchanged() -> Extraction:
-        return as_imported(imported.roots, costs, imported.params.keys())
-
-    with failure.caught("extract", clock.raised), clock.stage("extract"):
-        try:
-            with within(deadline.share(_EXTRACTING)):
-                extracted = picked(costs)
-        except TimeIsUp:
-            extracted = unchanged()
-            cut.append("extract")
-    if failure.reason is not None:
-        extracted = unchanged()
+    extracted = pipeline.extracted(
+        explored, imported, costs, extractor=extractor, ilp_limit=ilp_limit
+    )
     # Who asks for the least memory wants none of it for partial sums.
     scratch = 0 if isinstance(costs, LeastMemory) else None
     if most is not None:
-        with clock.stage("memory"):
-            choice = None if cut or failure.reason is not None else picked
-            known = forms(extracted, unchanged, costs, choice, imported.params)
-            try:
-                with within(deadline.share(_FITTING)):
-                    compiling_for = Compiling(chosen, imported.inputs, imported.params)
-                    held = hold(most, known, compiling_for, scratch)
-                extracted, scratch = held.extraction, held.scratch
-            except TimeIsUp:
-                extracted, scratch = unchanged(), 0
-                cut.append("memory")
+        extracted, scratch = pipeline.held(
+            most, chosen, scratch, extracted, explored, imported, costs,
+            extractor=extractor, ilp_limit=ilp_limit,
+        )  # fmt: skip
+    untold = Failure("nothing is told of where calls came from", NotExplained, own_costs)
     accounted = UNACCOUNTED
     with untold.caught("explain", clock.raised), clock.stage("explain"):
         if failure.reason is None:
-            with within(deadline.share(_EXPLAINING)):
+            with within(deadline.share(EXPLAINING)):
                 accounted = account(imported, chosen, using, explored, extracted, costs)
             cut += ["explain"] * accounted.cut
 
@@ -246,7 +189,7 @@ def optimize(
         iterations=len(explored.iterations),
         nodes=explored.nodes,
         classes=explored.classes,
-        seconds=clock.seconds(),
+        seconds=Seconds.of(clock.seconds),
         cost_model=costs.name,
         cost_before=extracted.original_cost,
         cost_after=extracted.cost,
@@ -260,7 +203,7 @@ def optimize(
         left=accounted.left,
         untried=explored.untried,
         failure=failure.reason,
-        quantization=error,
+        quantization=taken.quantization,
         note=float_products(chosen, used),
         cut=tuple(cut),
         memory=None if "compile" in cut else getattr(executable, "footprint", None),
@@ -288,8 +231,7 @@ def optimize(
             if number in extracted.classes
         }
         try:
-            against = full if precision is not None else without_halves(imported)
-            _check(program, imported, counterparts, against, deadline, clock)
+            _check(program, taken, counterparts, pipeline)
         except CheckFailed as problem:
             if not (problem.rewriting and any(using)):
                 raise
@@ -314,23 +256,16 @@ def optimize(
 
 
 def _check(
-    program: Program,
-    imported: Model,
-    counterparts: Mapping[Term, Term],
-    full: Model | None,
-    deadline: Deadline,
-    clock: _Clock,
+    program: Program, taken: Imported, counterparts: Mapping[Term, Term], pipeline: Pipeline
 ) -> None:
-    """Has the report say how far the program is from what the interpreter computes.
-
-    :param full: the model in float32, where it computes in half precision.
-    """
+    """Has the report say how far the program is from what the interpreter computes."""
     missing = checking.LATE if "compile" in program.report.cut else program.unavailable()
     if missing is not None:
         program.report = program.report.not_checked(missing)
         return
     # Ctrl-C is held back, since one that is raised while terms are freed would be lost.
-    with clock.stage("check") as step, within(deadline), between_steps() as interrupted:
+    clock = pipeline.clock
+    with clock.stage("check") as step, within(pipeline.deadline), between_steps() as interrupted:
 
         def comparing(done: int, total: int) -> None:
             interrupted()
@@ -338,14 +273,14 @@ def _check(
                 step(done, total)
 
         outcome = checking.check(
-            program, imported, progress=comparing, counterparts=counterparts, full=full
+            program,
+            taken.model,
+            progress=comparing,
+            counterparts=counterparts,
+            full=taken.full(),
         )
-    program.report = program.report.checked(outcome, clock.seconds())
+    program.report = program.report.checked(outcome, Seconds.of(clock.seconds))
 
-
-_EXPLORING, _EXTRACTING, _FITTING, _EXPLAINING = 0.4, 0.6, 0.5, 0.25
-"""Parts of the time left when they begin that stages may take; compiling and checking get the
-rest."""
 
 _LOADING = 3.0
 """Seconds that loading TVM takes, once a process."""
@@ -353,8 +288,7 @@ _LOADING = 3.0
 
 def _costs(cost_model: CostModel | str | None, target: Target) -> CostModel:
     """The cost model asked for, or the target's own, beside which memory is counted."""
-    from glenside.extraction import find_cost_model
-    from glenside.extraction.memory import LeastMemory
+    from glenside.extraction import LeastMemory, find_cost_model
 
     if cost_model is None:
         return target.cost_model()
@@ -378,50 +312,3 @@ def _check_limits(
 def _computes(model: Model) -> int:
     """Operators of a program that was given as terms."""
     return sum(term.op == "compute" for term in model.terms())
-
-
-@contextmanager
-def _memory(stage: str) -> Iterator[None]:
-    """Says in which stage memory was refused, where nobody counted it before."""
-    try:
-        yield
-    except GlensideError:
-        raise
-    except MemoryError as problem:
-        told = f"{stage} takes more memory than there is: {problem}".rstrip(": ")
-        raise NotEnoughMemory(told) from problem
-
-
-class _Clock:
-    """Times the stages and announces them; what listeners raise is kept in ``raised``."""
-
-    def __init__(self, progress: Progress | None) -> None:
-        self._progress = progress
-        self._seconds: dict[str, float] = {}
-        self.raised: list[BaseException] = []
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[Callable[[int, int], None] | None]:
-        start = time.perf_counter()
-        self._tell(name, 0, 0)
-        try:
-            with _memory(name):
-                listening = self._progress is not None
-                yield (lambda done, total: self._tell(name, done, total)) if listening else None
-        finally:
-            self._seconds[name] = time.perf_counter() - start
-
-    def _tell(self, name: str, done: int, total: int) -> None:
-        if self._progress is None:
-            return
-        try:
-            self._progress(name, done, total)
-        except BaseException as problem:
-            self.raised.append(problem)
-            raise
-
-    def seconds(self) -> Seconds:
-        s = self._seconds
-        extract = s["extract"] + s.get("memory", 0.0)
-        stages = (s["import"], s["saturate"], extract, s["compile"], s["explain"])
-        return Seconds(*stages, s.get("quantise", 0.0), s.get("check", 0.0))
