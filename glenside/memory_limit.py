@@ -3,7 +3,7 @@
 Forms are the programs that the e-graph has between the cheapest and the one that stores least,
 found by weighing a stored byte more and more; of a form, split reductions get no more memory for
 partial sums than is left. What counts is what the compiled program will hold beside its operands
-and results (:attr:`Footprint.held <glenside.codegen.footprint.Footprint.held>`), counted from its plan.
+and results (:attr:`~glenside.codegen.footprint.Footprint.held`), counted from its plan.
 """
 
 from __future__ import annotations
