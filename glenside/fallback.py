@@ -63,7 +63,8 @@ class Failure:
         self.reason = f"{told} (in the stage {stage})"
         LOGGER.debug("optimisation failed", exc_info=problem)
         message = f"optimisation failed, {self._instead}: {self.reason}"
-        ours = (os.path.dirname(__file__), contextlib.__file__)
+        # Prefixes: a file's whole name would not be skipped.
+        ours = (os.path.dirname(__file__), contextlib.__file__.removesuffix(".py"))
         warnings.warn(message, self._warning, stacklevel=2, skip_file_prefixes=ours)
 
 
