@@ -107,6 +107,7 @@ def compile_for_device(
     executable = DeviceExecutable(
         plan, parameters, code, _module(kernels), renumbered(made.watched, homes), device
     )
+
     def otherwise(problem: Refused) -> DeviceExecutable:
         numbers = [n for n, name in enumerate(text.names) if name in problem.kernels]
         return compile_for_device(
@@ -224,9 +225,10 @@ def _steps(
     ]
 
     def noted(space: ProductSpace, limits: DeviceLimits) -> AnyMapping:
-        mapping = chosen_mapping(space, limits, choose, refusals.mappings.get(space.key(), ()))
-        result.mapped[number] = space.key(), mapping
-        result.products[len(result.kernels)] = MappedProduct(space.key(), json.loads(mapping.to_json()))
+        key = space.key()
+        mapping = chosen_mapping(space, limits, choose, refusals.mappings.get(key, ()))
+        result.mapped[number] = key, mapping
+        result.products[len(result.kernels)] = MappedProduct(key, json.loads(mapping.to_json()))
         return mapping
 
     for number, step in enumerate(cut.steps):
