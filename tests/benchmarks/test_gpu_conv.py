@@ -6,7 +6,6 @@ import json
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from glenside.codegen import tuning
@@ -83,7 +82,5 @@ def test_a_layer_that_fails_is_noted(benchmark, monkeypatch, tmp_path, capsys):
     # What was measured is recorded all the same.
     file = tmp_path / "tuning.json"
     run(benchmark, monkeypatch, "record", results, "--file", file)
-    assert len(tuning.read(file, opencl_limits().name)) == 3
-    assert np.isfinite(
-        [each.seconds for each in tuning.read(file, opencl_limits().name).values()]
-    ).all()
+    entries = tuning.read(file, opencl_limits().name)
+    assert len(entries) == 3 and all(each.tried == 2 for each in entries.values())
