@@ -89,6 +89,11 @@ ParamsOption = Annotated[
     ),
 ]
 
+PrecisionOption = Annotated[
+    str | None,
+    typer.Option(metavar="DTYPE", help="float16 or bfloat16: computes float32 values so."),
+]
+
 
 def _import_all(modules: list[str] | None) -> list[str]:
     for name in modules or []:
@@ -144,10 +149,7 @@ def optimize(
         typer.Option(metavar="DIR", help="Write the program as C source to this directory."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
-    precision: Annotated[
-        str | None,
-        typer.Option(metavar="DTYPE", help="float16 or bfloat16: computes float32 values so."),
-    ] = None,
+    precision: PrecisionOption = None,
     node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
     iter_limit: Annotated[int, typer.Option(min=0, help="Most iterations.")] = ITER_LIMIT,
     time_limit: Annotated[
@@ -532,6 +534,7 @@ def tune(
     add_rules: AddRulesOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
+    precision: PrecisionOption = None,
     candidates: Annotated[
         int, typer.Option(min=1, help="Mappings to measure of each product.")
     ] = 16,
@@ -589,6 +592,7 @@ def tune(
             given: dict[str, Any] = {
                 "shapes": _shapes(shape),
                 "params": read_npz(params) if params else None,
+                "precision": precision,
                 "candidates": candidates,
                 "time_limit": time_limit,
                 "file": file,

@@ -301,7 +301,8 @@ class _Builder:
                 choose("stride", st.tuples(*(st.integers(1, 3) for _ in x.item)))
                 choose("dilation", st.just((1,) * len(x.item)))
             case "slice":
-                length = (*x.shape, 0)[choose("axis", axes)] if x.rank else 0
+                assume(choose("axis", axes) < x.rank)
+                length = x.shape[values["axis"]]
                 low = choose("low", st.integers(0, length))
                 choose("high", st.integers(min(low, length), length))
                 choose("step", st.integers(1, 3))

@@ -34,11 +34,13 @@ def chosen(name: str) -> bool:
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_no_answer_differs_from_other_runtimes(operator):
-    newest = max(opset for opset, _ in schemas(operator))
+    # The newest version is often known to nobody else yet.
+    opsets = [opset for opset, _ in schemas(operator)]
+    ends = tuple(f"{operator}-{opset} " for opset in (opsets[0], opsets[-1]))
     verdicts = [
         judge(case)
         for case in cases(operator, chosen)
-        if not case.name.endswith("as it is") or case.name.startswith(f"{operator}-{newest} ")
+        if not case.name.endswith("as it is") or case.name.startswith(ends)
     ]
     assert not [each for each in verdicts if each.word in (WRONG, CRASH)]
     assert any(each.word == RIGHT for each in verdicts) or operator in REFUSED
