@@ -17,8 +17,8 @@ from glenside.errors import TargetError
 
 Array = np.ndarray[Any, Any]
 
-_KERNEL = re.compile(r"^(?=__kernel\b)", re.MULTILINE)
-"""Where a kernel begins, in a source that has nothing else but what all kernels share before."""
+_KERNEL = re.compile(r"^(?=__kernel\b[^{;]*?\bvoid (\w+)\()", re.MULTILINE)
+"""Where the kernel of a name begins, in a source that else has only what all share, before them."""
 _HOLD = """
 __kernel void hold(__global uint* value, uint count) {
   uint v = value[0];
@@ -133,7 +133,8 @@ class OpenCLDevice:
         programs, refused = self._programs(code.source)
         refused = {name: why for name, why in refused.items() if name in kernels}
         for name in kernels.keys() - refused.keys():
-            kernel = self._kernels[name] = self._cl.Kernel(programs.get(name, programs[""]), name)
+            program = programs.get(name) or programs[""]
+            kernel = self._kernels[name] = self._cl.Kernel(program, name)
             block = kernels[name].block
             most, stated = self._group_sizes(kernel)
             if np.prod(block) > most and stated == list(block):
@@ -150,17 +151,17 @@ class OpenCLDevice:
         fails by name, each by itself, with the reasons of those that it cannot build."""
         try:
             return {"": self._built(source)}, {}
-        except TargetError as problem:
+        except TargetError:
             shared, *parts = _KERNEL.split(source)
-            built, refused = {"": None}, {}
-            for part in parts:
-                name = part[: part.index("(", part.index(" void "))].split()[-1]
+            built: dict[str, Any] = {}
+            refused: dict[str, str] = {}
+            for name, text in zip(parts[::2], parts[1::2], strict=True):
                 try:
-                    built[name] = self._built(shared + part)
-                except TargetError as own:
-                    refused[name] = str(own)
-            if not refused or (len(refused) == len(parts) > 1):
-                raise problem
+                    built[name] = self._built(shared + text)
+                except TargetError as problem:
+                    refused[name] = str(problem)
+            if not parts or (not built and len(refused) > 1):
+                raise
             return built, refused
 
     def _group_sizes(self, kernel: Any) -> tuple[int, list[int]]:
