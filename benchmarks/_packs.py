@@ -121,7 +121,7 @@ def restore_program(folder: Path, params: Mapping[str, np.ndarray]) -> None:
         computed = "(compute" in said.get("term", "")
         same = zlib.crc32(made[number].view(np.uint8)) == said["crc"]
         if not same and not (computed and np.isclose(_norm(made[number]), said["norm"])):
-            raise SystemExit(f"{folder.name}: parameter {number} is not what was compiled")
+            raise ValueError(f"{folder.name}: parameter {number} is not what was compiled")
     write_parameters(Plan.from_json((folder / PLAN).read_text()), made, folder)
 
 

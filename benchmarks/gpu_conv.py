@@ -19,6 +19,8 @@ With ``--target opencl:nvidia-h200`` our own CUDA is measured too, with the mapp
 and with the ones that OpenCL takes. OpenCL has no graphs: its times are those of kernels waiting in
 a queue, so that the device goes from one to the next by itself, as in a graph; ``host`` is the time
 per run of a queue that the host fills meanwhile.
+
+What cannot be built or run is noted, and left out of the table; the exit status then says so.
 """
 
 from __future__ import annotations
@@ -26,13 +28,14 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
 import numpy as np
 from _conv_layers import LAYERS, Layer, channels_last, direct, dlight, im2col
+from _notes import Notes
 from _packs import pack, restore_program, save_program, told_of, unpacked
 from _table import show
 from _torch import LAYOUTS, exact, graph_microseconds, memory_format
@@ -41,6 +44,17 @@ SEEDS = (11, 12, 13)
 INSIDE = 21
 """Runs in one graph, a multiple of the input sets."""
 CUDA = "cuda:sm_90"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A layer that was built, and where."""
+
+    folder: Path
+    layer: Layer
+    batch: int
+    dtype: str
+    name: str
 
 
 def arrays(layer: Layer, batch: int, seed: int, dtype: str) -> tuple[np.ndarray, np.ndarray]:
@@ -56,59 +70,65 @@ def label(layer: Layer, batch: int, dtype: str) -> str:
 
 
 def build(options: Any) -> None:
-    from glenside.codegen.tuning import chooser, key_of
-    from glenside.hw_targets import find_target
-
-    target: Any
     options.folder.mkdir(parents=True, exist_ok=True)
     if (options.folder / "packed.tar.xz").exists():
         raise SystemExit(f"{options.folder} is packed already: choose another folder")
+    notes = Notes()
     for layer in LAYERS:
         if options.layers and layer.name not in options.layers:
             continue
         for batch in options.batches:
             for dtype in options.dtypes:
-                name = label(layer, batch, dtype)
-                target = find_target(options.target + (":tf32" if dtype == "tf32" else ""))
-                if options.warps:  # As devices without warpgroups multiply.
-                    name_of = f"{target.limits.name}:warps"
-                    target._limits = replace(target.limits, name=name_of, warpgroups=False)
-                choose = chooser(target.limits)
-                _, filters = arrays(layer, batch, 0, dtype)
-                halves = dtype in ("float16", "tf32")
-                last = halves and layer.groups == 1 and target.dialect == "cuda"
-                if last:
-                    # As matrix units are fed: channels innermost, which cuDNN may have as well.
-                    filters = np.ascontiguousarray(filters.transpose(0, 2, 3, 1))
-                    term = channels_last(layer, batch, str(filters.dtype))
-                else:
-                    term = direct(layer, batch, dtype)
-                space = _candidates(target, term, filters, options, name)
-                folder = options.folder / f"{name}-predicted"
-                _program(target, [term], {"w": filters}, folder, last=last)
-                if choose(space, target.limits) is not None:
-                    folder = options.folder / f"{name}-tuned"
-                    _program(target, [term], {"w": filters}, folder, choose, last)
-                chosen = _chosen(target, term)
-                if chosen is not term:
-                    space = _candidates(target, chosen, filters, options, f"{name}-chosen")
-                    for kind, choice in (("predicted", None), ("tuned", choose)):
-                        folder = options.folder / f"{name}-chosen-{kind}"
-                        if choice is None or choice(space, target.limits) is not None:
-                            _program(target, [chosen], {"w": filters}, folder, choice, last)
-                if options.peers and target.dialect == "opencl":
-                    _in_cuda(target, term, {"w": filters}, options.folder / name, choose)
-                peers = options.peers and target.dialect == "cuda"
-                if dtype == "float32" and layer.groups == 1 and peers:
-                    matrix, product = im2col(layer, batch, dtype)
-                    flat = {"w": filters.reshape(layer.k, -1)}
-                    _program(target, [matrix], {}, options.folder / f"{name}-matrix")
-                    _program(target, [product], flat, options.folder / f"{name}-gemm", choose)
-                    if batch == 1:
-                        _dlight(target, layer, options.folder, name)
-                print(f"{name}: space {key_of(space.key())}", flush=True)
+                with notes.of(label(layer, batch, dtype)):
+                    _build(layer, batch, dtype, options)
     if options.pack:
         pack(options.folder)
+    notes.end()
+
+
+def _build(layer: Layer, batch: int, dtype: str, options: Any) -> None:
+    from glenside.codegen.tuning import chooser, key_of
+    from glenside.hw_targets import find_target
+
+    name = label(layer, batch, dtype)
+    target: Any = find_target(options.target + (":tf32" if dtype == "tf32" else ""))
+    if options.warps:  # As devices without warpgroups multiply.
+        name_of = f"{target.limits.name}:warps"
+        target._limits = replace(target.limits, name=name_of, warpgroups=False)
+    choose = chooser(target.limits)
+    _, filters = arrays(layer, batch, 0, dtype)
+    halves = dtype in ("float16", "tf32")
+    last = halves and layer.groups == 1 and target.dialect == "cuda"
+    if last:
+        # As matrix units are fed: channels innermost, which cuDNN may have as well.
+        filters = np.ascontiguousarray(filters.transpose(0, 2, 3, 1))
+        term = channels_last(layer, batch, str(filters.dtype))
+    else:
+        term = direct(layer, batch, dtype)
+    space = _candidates(target, term, filters, options, name)
+    folder = options.folder / f"{name}-predicted"
+    _program(target, [term], {"w": filters}, folder, last=last)
+    if choose(space, target.limits) is not None:
+        folder = options.folder / f"{name}-tuned"
+        _program(target, [term], {"w": filters}, folder, choose, last)
+    chosen = _chosen(target, term)
+    if chosen is not term:
+        space = _candidates(target, chosen, filters, options, f"{name}-chosen")
+        for kind, choice in (("predicted", None), ("tuned", choose)):
+            folder = options.folder / f"{name}-chosen-{kind}"
+            if choice is None or choice(space, target.limits) is not None:
+                _program(target, [chosen], {"w": filters}, folder, choice, last)
+    if options.peers and target.dialect == "opencl":
+        _in_cuda(target, term, {"w": filters}, options.folder / name, choose)
+    peers = options.peers and target.dialect == "cuda"
+    if dtype == "float32" and layer.groups == 1 and peers:
+        matrix, product = im2col(layer, batch, dtype)
+        flat = {"w": filters.reshape(layer.k, -1)}
+        _program(target, [matrix], {}, options.folder / f"{name}-matrix")
+        _program(target, [product], flat, options.folder / f"{name}-gemm", choose)
+        if batch == 1:
+            _dlight(target, layer, options.folder, name)
+    print(f"{name}: space {key_of(space.key())}", flush=True)
 
 
 def _chosen(target: Any, term: Any) -> Any:
@@ -197,7 +217,7 @@ def _candidates(target: Any, term: Any, filters: Any, options: Any, name: str) -
                 reference=False,
             ).save(options.folder, f"{name}-trials")
         return space
-    raise SystemExit(f"{name}: the layer has no product")
+    raise ValueError(f"{name}: the layer has no product")
 
 
 def _dlight(target: Any, layer: Layer, folder: Path, name: str) -> None:
@@ -236,50 +256,18 @@ def measure(options: Any) -> None:
     device = open_device("opencl" if opencl else "cuda")
     limits = opencl_limits() if opencl else cuda_limits()
     layers = {layer.name: layer for layer in LAYERS}
-    rows, best = [], {}
+    rows: list[dict[str, Any]] = []
+    best: dict[str, Any] = {}
+    notes = Notes()
     for path in sorted(folder.glob("*-predicted")):
         name = path.name.removesuffix("-predicted")
         if name.endswith("-chosen"):
             continue
-        layer_name, batch_text, dtype = name.split("-")
-        layer, batch = layers[layer_name], int(batch_text[1:])
-        row: dict[str, Any] = {"layer": name}
-        kinds = ["predicted", "tuned"]
-        if opencl:
-            kinds += ["cuda", "cuda-same"]
-        row |= _ours(folder, layer, batch, dtype, name, kinds, options.repeat)
-        if (folder / f"{name}-trials.json").is_file():
-            found = _trials(folder, f"{name}-trials", device, options.repeat)
-            row["best us"], best[name] = found["seconds"] * 1e6, found
-        form = f"{name}-chosen"
-        if (folder / f"{form}-trials.json").is_file():
-            best[form] = _trials(folder, f"{form}-trials", device, options.repeat)
-        row |= _form(folder, layer, batch, dtype, name, options.repeat, row, best.get(form))
-        if options.cudnn:
-            row["cuDNN us"], row["layout"] = cudnn(layer, batch, dtype, options.repeat)
-        for rule in ("Matmul", "Fallback"):
-            if (folder / f"{name}-dlight-{rule}.json").is_file():
-                found = _trials(folder, f"{name}-dlight-{rule}", device, options.repeat)
-                row[f"dlight {rule} us"] = found["seconds"] * 1e6
-        if (folder / f"{name}-gemm").is_dir():
-            row |= _im2col(folder, layer, batch, dtype, name, options.repeat)
-        peaks = limits.tensor_peak if dtype in ("float16", "tf32") else limits.peak
-        itemsize = np.dtype("float32" if dtype == "tf32" else dtype).itemsize
-        floor = max(
-            layer.operations(batch) / peaks[dtype],
-            layer.bytes(batch, itemsize) / limits.bandwidth,
-        )
-        kinds = ("predicted us", "tuned us", "best us")
-        ours = min(row[key] for kind in kinds for key in (kind, f"chosen {kind}") if key in row)
-        row["ours us"] = ours
-        row["of ceiling"] = floor * 1e6 / ours
-        if options.cudnn:
-            row["cuDNN / predicted"] = row["cuDNN us"] / row["predicted us"]
-            row["cuDNN / best"] = row["cuDNN us"] / ours
-        if "cuda us" in row:
-            row["CUDA / best"] = row["cuda us"] / min(row[kind] for kind in kinds if kind in row)
-        rows.append(row)
-        print(json.dumps(row), flush=True)
+        with notes.of(name):
+            layer_name, batch_text, dtype = name.split("-")
+            case = Case(folder, layers[layer_name], int(batch_text[1:]), dtype, name)
+            rows.append(_row(case, device, limits, options, best, notes))
+            print(json.dumps(rows[-1]), flush=True)
     keys = list(dict.fromkeys(key for row in rows for key in row))
     show("GPU convolutions", [{k: row.get(k, "") for k in keys} for row in rows])
     for dtype in dict.fromkeys(row["layer"].rsplit("-", 1)[1] for row in rows):
@@ -287,6 +275,52 @@ def measure(options: Any) -> None:
     if options.json:
         record = {"device": device.name, "limits": limits.name, "rows": rows, "best": best}
         options.json.write_text(json.dumps(record, indent=1) + "\n")
+    notes.end()
+
+
+def _row(
+    case: Case, device: Any, limits: Any, options: Any, best: dict[str, Any], notes: Notes
+) -> dict[str, Any]:
+    """All that is measured of a layer; what fails of it is noted, and lacks."""
+    folder, name, repeat = case.folder, case.name, options.repeat
+    layer, batch, dtype = case.layer, case.batch, case.dtype
+    row: dict[str, Any] = {"layer": name}
+    row |= _ours(case, name, ("predicted", "tuned", "cuda", "cuda-same"), repeat, notes)
+    form = f"{name}-chosen"
+    for each in (name, form):
+        if (folder / f"{each}-trials.json").is_file():
+            with notes.of(f"{each}-trials"):
+                best[each] = _trials(folder, f"{each}-trials", device, repeat)
+    if name in best:
+        row["best us"] = best[name]["seconds"] * 1e6
+    row |= _form(case, repeat, row, best.get(form), notes)
+    if options.cudnn:
+        row["cuDNN us"], row["layout"] = cudnn(layer, batch, dtype, repeat)
+    for rule in ("Matmul", "Fallback"):
+        if (folder / f"{name}-dlight-{rule}.json").is_file():
+            with notes.of(f"{name}-dlight-{rule}"):
+                found = _trials(folder, f"{name}-dlight-{rule}", device, repeat)
+                row[f"dlight {rule} us"] = found["seconds"] * 1e6
+    if (folder / f"{name}-gemm").is_dir():
+        with notes.of(f"{name}-gemm"):
+            row |= _im2col(folder, layer, batch, dtype, name, repeat)
+    peaks = limits.tensor_peak if dtype in ("float16", "tf32") else limits.peak
+    itemsize = np.dtype("float32" if dtype == "tf32" else dtype).itemsize
+    floor = max(
+        layer.operations(batch) / peaks[dtype],
+        layer.bytes(batch, itemsize) / limits.bandwidth,
+    )
+    kinds = [key for key in ("predicted us", "tuned us", "best us") if key in row]
+    ours = min(row[key] for kind in kinds for key in (kind, f"chosen {kind}") if key in row)
+    row["ours us"] = ours
+    row["of ceiling"] = floor * 1e6 / ours
+    if options.cudnn:
+        if "predicted us" in row:
+            row["cuDNN / predicted"] = row["cuDNN us"] / row["predicted us"]
+        row["cuDNN / best"] = row["cuDNN us"] / ours
+    if "cuda us" in row:
+        row["CUDA / best"] = row["cuda us"] / min(row[kind] for kind in kinds)
+    return row
 
 
 def _means(dtype: str, rows: list[dict[str, Any]]) -> None:
@@ -339,51 +373,42 @@ def _load(folder: Path, filters: np.ndarray) -> Any:
     return load(folder)
 
 
-def _ours(
-    folder: Path,
-    layer: Layer,
-    batch: int,
-    dtype: str,
-    name: str,
-    kinds: Sequence[str],
-    repeat: int,
-) -> dict[str, Any]:
+def _ours(case: Case, form: str, kinds: Sequence[str], repeat: int, notes: Notes) -> dict[str, Any]:
+    """Time, error and memory of the programs of a layer's form that were built."""
     row: dict[str, Any] = {}
-    filters = arrays(layer, batch, 0, dtype)[1]
     for kind in kinds:
-        if not (folder / f"{name}-{kind}").is_dir():
-            continue
-        program = _load(folder / f"{name}-{kind}", filters)
-        worst = 0.0
-        for seed in SEEDS[:1]:
-            images, filters = arrays(layer, batch, seed, dtype)
-            (got,) = program.run({"x": _laid_out(program, images)})
-            right = reference(layer, images, filters)
-            if _is_last(program, images):
-                right = right.transpose(0, 2, 3, 1)
-            difference = np.linalg.norm((got - right).ravel())
-            error = float(difference / np.linalg.norm(right.ravel()))
-            worst = max(worst, error if np.isfinite(error) else np.inf)
-        sets = [{"x": _laid_out(program, arrays(layer, batch, seed, dtype)[0])} for seed in SEEDS]
-        row[f"{kind} us"] = median(program.run_seconds(sets, repeat, INSIDE)) * 1e6
-        if program.plan.device == "opencl":
-            times = program.run_seconds(sets, repeat, INSIDE, host=True)
-            row[f"{kind} host us"] = median(times) * 1e6
-        row[f"{kind} error"] = worst
-        if kind in ("predicted", "tuned"):
-            row["extra MB" if kind == "predicted" else "tuned extra MB"] = _extra(program)
+        if (case.folder / f"{form}-{kind}").is_dir():
+            with notes.of(f"{form}-{kind}"):
+                row |= _program_row(case, case.folder / f"{form}-{kind}", kind, repeat)
+    return row
+
+
+def _program_row(case: Case, path: Path, kind: str, repeat: int) -> dict[str, Any]:
+    layer, batch, dtype = case.layer, case.batch, case.dtype
+    program = _load(path, arrays(layer, batch, 0, dtype)[1])
+    images, filters = arrays(layer, batch, SEEDS[0], dtype)
+    (got,) = program.run({"x": _laid_out(program, images)})
+    right = reference(layer, images, filters)
+    if _is_last(program, images):
+        right = right.transpose(0, 2, 3, 1)
+    error = float(np.linalg.norm((got - right).ravel()) / np.linalg.norm(right.ravel()))
+    sets = [{"x": _laid_out(program, arrays(layer, batch, seed, dtype)[0])} for seed in SEEDS]
+    row = {f"{kind} us": median(program.run_seconds(sets, repeat, INSIDE)) * 1e6}
+    if program.plan.device == "opencl":
+        times = program.run_seconds(sets, repeat, INSIDE, host=True)
+        row[f"{kind} host us"] = median(times) * 1e6
+    row[f"{kind} error"] = error if np.isfinite(error) else np.inf
+    if kind in ("predicted", "tuned"):
+        row["extra MB" if kind == "predicted" else "tuned extra MB"] = _extra(program)
     return row
 
 
 def _form(
-    folder: Path,
-    layer: Layer,
-    batch: int,
-    dtype: str,
-    name: str,
+    case: Case,
     repeat: int,
     direct: dict[str, Any],
     trials: dict[str, Any] | None,
+    notes: Notes,
 ) -> dict[str, Any]:
     """The same of the chosen form; what is known of the direct one where that was chosen.
 
@@ -391,11 +416,11 @@ def _form(
     """
     kinds = [f"{kind} {what}" for kind in ("predicted", "tuned") for what in ("us", "error")]
     found = {key: direct[key] for key in (*kinds, "best us", "extra MB") if key in direct}
-    if (folder / f"{name}-chosen-predicted").is_dir():
-        forms = ("predicted", "tuned")
-        found = _ours(folder, layer, batch, dtype, f"{name}-chosen", forms, repeat)
-        if trials is not None:
-            rest = found["predicted us"] - trials["times"][0] * 1e6
+    if (case.folder / f"{case.name}-chosen-predicted").is_dir():
+        found = _ours(case, f"{case.name}-chosen", ("predicted", "tuned"), repeat, notes)
+        first = None if trials is None else trials["times"][0]
+        if trials is not None and first is not None and "predicted us" in found:
+            rest = found["predicted us"] - first * 1e6
             found["best us"] = rest + trials["seconds"] * 1e6
     return {f"chosen {key}": value for key, value in found.items()}
 
@@ -446,10 +471,13 @@ def _trials(folder: Path, name: str, device: Any, repeat: int) -> dict[str, Any]
     """The fastest way of a set, with all times in the order of the prediction."""
     from glenside.codegen.device.trials import Trials
     from glenside.codegen.device.trials import measure as measure_trials
+    from glenside.errors import TargetError
 
     trials = Trials.load(folder, name)
     times = measure_trials(trials, device, repeat)
     known = [(seconds, k) for k, seconds in enumerate(times) if seconds is not None]
+    if not known:
+        raise TargetError(f"{name}: none of {len(times)} ways runs and is right")
     seconds, number = min(known)
     return {
         "space": trials.space,

@@ -24,6 +24,7 @@ from statistics import geometric_mean, median
 from typing import Any
 
 import numpy as np
+from _notes import Notes
 from _packs import (
     compile_sources,
     pack,
@@ -52,28 +53,32 @@ def images(shape: Any, dtype: str, seed: int) -> np.ndarray:
 def build(options: Any) -> None:
     from _networks import network, retyped
 
-    import glenside
-
     options.folder.mkdir(parents=True, exist_ok=True)
+    notes = Notes()
     for name in options.networks:
         for dtype in options.dtypes:
-            answers = Answers(retyped(network(name), dtype))
-            for batch in options.batches:
-                model = retyped(network(name, batch), dtype)
-                label = f"{model.name}-b{batch}-{dtype}-{options.target.partition(':')[0]}"
-                start = time.perf_counter()
-                target = sources_only(options.target) if options.sources else options.target
-                program = glenside.optimize(model, target, check=False)
-                seconds = time.perf_counter() - start
-                _save(program._executable, model, dtype, options.folder / label)
-                picked = sorted({0, batch - 1})
-                np.savez(
-                    options.folder / f"{label}.npz",
-                    **{f"image_{k}": answers.of(k) for k in picked},
-                )
-                print(f"{label}: {len(program.source):,} bytes of source, {seconds:.1f} s")
+            with notes.of(f"{name}-{dtype}"):
+                answers = Answers(retyped(network(name), dtype))
+                for batch in options.batches:
+                    _build(retyped(network(name, batch), dtype), dtype, answers, options)
     if options.pack:
         pack(options.folder)
+    notes.end()
+
+
+def _build(model: Any, dtype: str, answers: Answers, options: Any) -> None:
+    import glenside
+
+    batch = next(iter(model.inputs.values())).shape[0]
+    label = f"{model.name}-b{batch}-{dtype}-{options.target.partition(':')[0]}"
+    start = time.perf_counter()
+    target = sources_only(options.target) if options.sources else options.target
+    program = glenside.optimize(model, target, check=False)
+    seconds = time.perf_counter() - start
+    _save(program._executable, model, dtype, options.folder / label)
+    picked = sorted({0, batch - 1})
+    np.savez(options.folder / f"{label}.npz", **{f"image_{k}": answers.of(k) for k in picked})
+    print(f"{label}: {len(program.source):,} bytes of source, {seconds:.1f} s")
 
 
 def trials(options: Any) -> None:
@@ -167,40 +172,15 @@ def measure(options: Any) -> None:
     if options.only:
         files = [each for each in files if any(part in each.stem for part in options.only)]
     refused = compile_sources([each.with_suffix("") for each in files])
+    notes = Notes()
+    notes.reasons |= {each.name: "not compiled" for each in refused}
     for file in files:
         label = file.stem
         if folder / label in refused:
             continue
-        restore(folder / label)
-        program: Any = load(folder / label)
-        (wanted,) = program.plan.inputs.values()
-        sets = [images(wanted.shape, wanted.dtype, seed) for seed in SEEDS]
-        with np.load(file) as answers:
-            error, same = errors(program, sets[0], answers)
-        named = [dict.fromkeys(program.plan.inputs, each) for each in sets]
-        times = program.run_seconds(named, options.repeat, len(SEEDS))
-        row = {
-            "network": label,
-            "us": median(times) * 1e6,
-            "kernels": len(program.plan.steps),
-            "error": error,
-            "tensors agree": same,
-            "arena MB": program.plan.arena / 1e6,
-        }
-        name, _, dtype, _ = label.rsplit("-", 3)
-        if options.peers:
-            for layout, us in network_microseconds(
-                name, wanted.shape, dtype, options.repeat
-            ).items():
-                row[layout] = us
-        known = [row[key] for key in ("torch NCHW", "torch NHWC") if key in row]
-        row["ratio"] = min(known) / row["us"] if known else 0.0
-        rows.append(row)
-        print(json.dumps(row), flush=True)
-        kernels[label] = by_kernel(program, told_of(folder / label))
-        slow = sorted(kernels[label], key=lambda each: -each["us"])[: options.kernels]
-        if slow:
-            print("  " + ", ".join(f"{each['kernel']} {each['us']:.1f}" for each in slow))
+        with notes.of(label):
+            row, kernels[label] = _measured(folder, file, load, options)
+            rows.append(row)
     keys = dict.fromkeys(key for row in rows for key in row)
     show("GPU networks", [{k: row.get(k, 0.0) for k in keys} for row in rows], options.json)
     if options.kernels_json:
@@ -208,8 +188,41 @@ def measure(options: Any) -> None:
     known = [row["ratio"] for row in rows if row["ratio"]]
     if known:
         print(f"geometric mean of torch / ours: {geometric_mean(known):.2f}")
-    if refused:
-        raise SystemExit("not compiled: " + ", ".join(sorted(each.name for each in refused)))
+    notes.end()
+
+
+def _measured(
+    folder: Path, file: Path, load: Any, options: Any
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A network's times and errors, and the times of its kernels."""
+    label = file.stem
+    restore(folder / label)
+    program: Any = load(folder / label)
+    (wanted,) = program.plan.inputs.values()
+    sets = [images(wanted.shape, wanted.dtype, seed) for seed in SEEDS]
+    with np.load(file) as answers:
+        error, same = errors(program, sets[0], answers)
+    named = [dict.fromkeys(program.plan.inputs, each) for each in sets]
+    times = program.run_seconds(named, options.repeat, len(SEEDS))
+    row = {
+        "network": label,
+        "us": median(times) * 1e6,
+        "kernels": len(program.plan.steps),
+        "error": error,
+        "tensors agree": same,
+        "arena MB": program.plan.arena / 1e6,
+    }
+    name, _, dtype, _ = label.rsplit("-", 3)
+    if options.peers:
+        row |= network_microseconds(name, wanted.shape, dtype, options.repeat)
+    known = [row[key] for key in ("torch NCHW", "torch NHWC") if key in row]
+    row["ratio"] = min(known) / row["us"] if known else 0.0
+    print(json.dumps(row), flush=True)
+    kernels = by_kernel(program, told_of(folder / label))
+    slow = sorted(kernels, key=lambda each: -each["us"])[: options.kernels]
+    if slow:
+        print("  " + ", ".join(f"{each['kernel']} {each['us']:.1f}" for each in slow))
+    return row, kernels
 
 
 def restore(folder: Path) -> None:

@@ -56,7 +56,8 @@ class TunedProduct:
     seconds: float
     tried: int
     wrong: int = 0
-    """Mappings whose numbers differed from the plain kernel's; they are never kept."""
+    """Mappings that the device does not run, or whose numbers differed from the plain kernel's;
+    they are never kept."""
 
 
 @dataclass
@@ -114,7 +115,7 @@ def tune(
         if time.monotonic() > end:
             break
         trials = products.trials(product, candidates, [])
-        best = None if trials is None else _fastest(trials, device)
+        best = None if trials is None else _measured(trials, device)
         if best is None:
             continue
         results.append(best.product)
@@ -219,11 +220,7 @@ def measure(
     for built, name in zip(_compiled(place, names, opened), _steps(names, progress), strict=True):
         if time.monotonic() > end:
             break
-        try:
-            best = _fastest(built.result(), opened)
-        except TargetError as problem:  # Other products remain.
-            warnings.warn(f"{name} is not measured: {problem}", stacklevel=2)
-            continue
+        best = _measured(built, opened, name)
         if best is None:
             continue
         done.append(best.product)
@@ -390,6 +387,18 @@ class _Best:
     product: TunedProduct
     mapping: Mapping[str, Any]
     times: list[float | None]
+
+
+def _measured(trials: Trials | Future[Trials], device: Device, name: str = "") -> _Best | None:
+    """The fastest of the ways; None, with a warning, where the device runs none: other products
+    remain."""
+    try:
+        made = trials.result() if isinstance(trials, Future) else trials
+        return _fastest(made, device)
+    except TargetError as problem:
+        said = name or getattr(trials, "space", "a product")
+        warnings.warn(f"{said} is not measured: {problem}", stacklevel=3)
+        return None
 
 
 def _fastest(trials: Trials, device: Device) -> _Best | None:

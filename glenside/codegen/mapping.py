@@ -29,7 +29,7 @@ import functools
 import itertools
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +62,8 @@ GROUPS = (
 
 _BUDGET = 20.0
 """Of CP-SAT's deterministic seconds, for one product."""
+_TRIED = 16
+"""Mappings of a product that are tried where a device refuses the best."""
 _MOST = 20000
 """Solutions that are looked at."""
 _BUFFERED = 500
@@ -174,15 +176,33 @@ def best_mapping(space: ProductSpace, limits: DeviceLimits) -> AnyMapping:
     return best_mappings(space, limits, 1)[0]
 
 
-def chosen_mapping(space: ProductSpace, limits: DeviceLimits, choose: Choose | None) -> AnyMapping:
+def chosen_mapping(
+    space: ProductSpace,
+    limits: DeviceLimits,
+    choose: Choose | None,
+    refused: Collection[AnyMapping] = (),
+) -> AnyMapping:
     """What ``choose`` names, else the mapping predicted to be fastest.
 
+    :param refused: mappings whose kernels the device does not run; the next best is then taken, of
+        a few.
     :raises InfeasibleMapping: it names none, and there is none.
     """
     named = choose(space, limits) if choose is not None else None
-    if named is None or partial_bytes(space, named) > limits.scratch_bytes:
-        return best_mapping(space, limits)
-    return named
+    if named is not None and partial_bytes(space, named) > limits.scratch_bytes:
+        named = None
+    if not refused:
+        return best_mapping(space, limits) if named is None else named
+    passed = {replace(each, predicted=0.0) for each in refused}
+    first = [best_mapping(space, limits)] if named is None else [named]
+    for each in [*first, *best_mappings(space, limits, _TRIED)]:
+        if replace(each, predicted=0.0) not in passed:
+            return each
+    raise InfeasibleMapping(
+        f"a product of {space.key()}: {limits.name} refused the kernels of all {len(passed)} "
+        "mappings that were tried",
+        (),
+    )
 
 
 def best_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> Sequence[AnyMapping]:

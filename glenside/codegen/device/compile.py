@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from glenside.codegen.compile import (
     python_call,
     renumbered,
 )
-from glenside.codegen.device.device import Code, Device
+from glenside.codegen.device.device import Code, Device, Refused
 from glenside.codegen.device.executable import DeviceExecutable, MappedProduct
 from glenside.codegen.footprint import Footprint, footprint
 from glenside.codegen.host_runs import gather
@@ -55,8 +55,12 @@ def compile_for_device(
     build: Callable[[str], Code] | None = None,
     device: Device | None = None,
     progress: Progress | None = None,
+    refusals: Refusals | None = None,
 ) -> DeviceExecutable:
     """Compiles the program whose results are ``outputs``.
+
+    A kernel that the device turns out not to run is computed otherwise: by the product's next
+    mapping, and where there is none, or for what is no product, by one thread an element.
 
     :param inputs: types of the ``tensor`` leaves given at run time, by name.
     :param params: arrays of the other ``tensor`` leaves.
@@ -65,6 +69,7 @@ def compile_for_device(
         in local memory: quick to compile, slow to run.
     :param build: makes machine code of the source; by default the device does at the first run.
     :param device: what the program will run on; the machine's by default.
+    :param refusals: what the device is known not to run.
     :raises InputError: a ``tensor`` leaf is in neither.
     :raises TargetError: the device lacks a dtype or does not admit a kernel, or a value has more
         elements than kernels count.
@@ -73,7 +78,8 @@ def compile_for_device(
     from glenside.codegen.device.text import print_kernels
 
     cut = cut_for_device(outputs, inputs, params, limits)
-    made = _steps(cut, limits, dialect, choose, staged, progress)
+    known = refusals or Refusals()
+    made = _steps(cut, limits, dialect, choose, staged, progress, known)
     kernels, steps = made.kernels, made.steps
     printed = (lambda done, total: progress("compile", done, total)) if progress else None
     text = print_kernels(kernels, limits, dialect, printed)
@@ -98,6 +104,23 @@ def compile_for_device(
     executable = DeviceExecutable(
         plan, parameters, code, _module(kernels), renumbered(made.watched, homes), device
     )
+
+    def otherwise(problem: Refused) -> DeviceExecutable:
+        numbers = [n for n, name in enumerate(text.names) if name in problem.kernels]
+        return compile_for_device(
+            outputs,
+            inputs,
+            params,
+            limits,
+            dialect,
+            choose=choose,
+            staged=staged,
+            build=build,
+            device=device,
+            refusals=known.with_more(made, numbers, problem),
+        )
+
+    executable.otherwise = otherwise
     executable.products = made.products
     executable.footprint = footprint(plan, parameters, cut, outputs, params)
     executable.origins = {n: each for n, each in cut.origins.items() if n in parameters}
@@ -197,14 +220,45 @@ def _on_matrix_units(outputs: Sequence[Term], limits: DeviceLimits) -> bool:
     )
 
 
+@dataclass(frozen=True)
+class Refusals:
+    """What a device does not run: mappings by their product's space, and steps that are therefore
+    computed by one thread an element, in the smallest groups."""
+
+    mappings: Mapping[str, frozenset[AnyMapping]] = field(default_factory=dict)
+    plain: frozenset[int] = frozenset()
+
+    def with_more(self, made: _Steps, launches: Sequence[int], problem: Refused) -> Refusals:
+        """The same and what these launches compute.
+
+        :raises Refused: ``problem``, where no other way is left.
+        """
+        mappings, plain = dict(self.mappings), set(self.plain)
+        for launch in launches:
+            step = made.owners[launch]
+            if step in made.mapped:
+                space, mapping = made.mapped[step]
+                mappings[space] = mappings.get(space, frozenset()) | {mapping}
+            elif step not in self.plain:
+                plain.add(step)
+            else:
+                raise problem
+        if not launches:
+            raise problem
+        return Refusals(mappings, frozenset(plain))
+
+
 @dataclass
 class _Steps:
-    """The kernels, all steps in order, what is complete after which, and products by launch."""
+    """The kernels, all steps in order, what is complete after which, and products by launch; the
+    step of every launch, and the space and mapping of steps that are products."""
 
     kernels: list[DeviceKernel] = field(default_factory=list)
     steps: list[DeviceKernel | PythonCall] = field(default_factory=list)
     watched: dict[int, list[tuple[Term, Place]]] = field(default_factory=dict)
     products: dict[int, MappedProduct] = field(default_factory=dict)
+    owners: list[int] = field(default_factory=list)
+    mapped: dict[int, tuple[str, AnyMapping]] = field(default_factory=dict)
 
 
 def _steps(
@@ -214,6 +268,7 @@ def _steps(
     choose: Choose | None,
     staged: bool,
     progress: Progress | None,
+    refusals: Refusals,
 ) -> _Steps:
     from glenside.codegen.gpu.fallback import element_kernel
     from glenside.codegen.gpu.interface import make_builder, make_kernels
@@ -221,6 +276,7 @@ def _steps(
     from glenside.codegen.partition import Kernel, PythonStep
 
     builder = make_builder(cut)
+    smallest = replace(limits, threads_per_group=limits.warp)
     result = _Steps()
     result.watched[-1] = [
         (cut.origin.get(term, term), place_of(cut.stored[term], term))
@@ -228,9 +284,10 @@ def _steps(
     ]
 
     def noted(space: ProductSpace, limits: DeviceLimits) -> AnyMapping:
-        mapping = chosen_mapping(space, limits, choose)
-        first = len(result.kernels)
-        result.products[first] = MappedProduct(space.key(), json.loads(mapping.to_json()))
+        key = space.key()
+        mapping = chosen_mapping(space, limits, choose, refusals.mappings.get(key, ()))
+        result.mapped[number] = key, mapping
+        result.products[len(result.kernels)] = MappedProduct(key, json.loads(mapping.to_json()))
         return mapping
 
     for number, step in enumerate(cut.steps):
@@ -238,11 +295,14 @@ def _steps(
             progress("lower", number, len(cut.steps))
         written: Term | None
         if isinstance(step, Kernel):
-            if staged:
+            if number in refusals.plain:
+                made = [element_kernel(builder, step, number, smallest)]
+            elif staged:
                 made = make_kernels(builder, step, number, limits, dialect, noted)
             else:
                 made = [element_kernel(builder, step, number, limits)]
             result.kernels += made
+            result.owners += [number] * len(made)
             result.steps += made
             written = step.tail if step.into is None else None
         else:

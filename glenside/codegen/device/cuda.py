@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from glenside.codegen.device.device import Code, Launch, Memory, Unsuitable
+from glenside.codegen.device.device import Code, Launch, Memory, Refused, Unsuitable
 from glenside.codegen.device.driver import DriverLaunch
 from glenside.codegen.launch import Entry
 from glenside.errors import TargetError
@@ -92,7 +92,8 @@ class CudaDevice:
     def build(self, code: Code, kernels: Mapping[str, Entry]) -> None:
         """Loads the machine code if it is this device's; else compiles the source by NVRTC.
 
-        :raises TargetError: the source does not compile, or a kernel cannot have its memory.
+        :raises Refused: a kernel cannot have its memory or its threads.
+        :raises TargetError: the source does not compile.
         """
         if not kernels:
             return
@@ -115,22 +116,27 @@ class CudaDevice:
 
     def _take(self, module: Any, kernels: Mapping[str, Entry]) -> None:
         most = self._cp.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
+        refused = {}
         for name, entry in kernels.items():
             kernel = module.get_function(name)
-            static = kernel.shared_size_bytes
-            if static + entry.local_bytes > most:
-                raise TargetError(
-                    f"kernel {name}: {static + entry.local_bytes} bytes of shared memory, "
-                    f"{self.name} allows {most}"
-                )
-            if static + entry.local_bytes > _STATIC and entry.local_bytes:
+            needed = kernel.shared_size_bytes + entry.local_bytes
+            threads = math.prod(entry.block)
+            if needed > most:
+                refused[name] = f"{needed} bytes of shared memory, {self.name} allows {most}"
+                continue
+            if needed > _STATIC and entry.local_bytes:
                 kernel.max_dynamic_shared_size_bytes = entry.local_bytes
-            if math.prod(entry.block) > kernel.max_threads_per_block:
-                raise TargetError(
-                    f"kernel {name}: {math.prod(entry.block)} threads in a block, {self.name} runs "
-                    f"it with at most {kernel.max_threads_per_block}"
+            if threads > kernel.max_threads_per_block:
+                refused[name] = (
+                    f"{threads} threads in a block, {self.name} runs it with at most "
+                    f"{kernel.max_threads_per_block}"
                 )
             self._kernels[name] = kernel
+        if refused:
+            raise Refused(refused)
+
+    def attempt(self, launches: Sequence[Launch]) -> None:
+        """Nothing: the driver tells of every kernel what it can be launched with."""
 
     def prepare(self, launches: Sequence[Launch]) -> Callable[[], None]:
         """All launches as one CUDA graph, each after the one before it; those that wait themselves

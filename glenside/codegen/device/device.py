@@ -18,6 +18,15 @@ class Unsuitable(TargetError):
     """There is no device, or it cannot run what is asked for: not the program's fault."""
 
 
+class Refused(TargetError):
+    """The device does not run some kernels of a program, which may be computed otherwise."""
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        """``reasons`` are by the kernels' names."""
+        super().__init__("; ".join(f"kernel {name}: {why}" for name, why in reasons.items()))
+        self.kernels = tuple(reasons)
+
+
 Memory = Any
 """Bytes on the device, as its package holds them."""
 
@@ -60,7 +69,17 @@ class Device(Protocol):
         """Copies bytes of ``memory`` from ``offset`` on into a contiguous array, and waits."""
 
     def build(self, code: Code, kernels: Mapping[str, Entry]) -> None:
-        """Makes the kernels ready to be launched."""
+        """Makes the kernels ready to be launched.
+
+        :raises Refused: the device cannot have some of them.
+        :raises TargetError: it cannot have any of this source.
+        """
+
+    def attempt(self, launches: Sequence[Launch]) -> None:
+        """Launches once what may turn out not to run; all memory has to be there.
+
+        :raises Refused: it does not.
+        """
 
     def prepare(self, launches: Sequence[Launch]) -> Callable[[], None]:
         """A function that launches all of these in order, as cheaply as the device can."""

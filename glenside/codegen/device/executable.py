@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glenside.codegen.device.device import Code, Device, Launch, Memory, Unsuitable
+from glenside.codegen.device.device import Code, Device, Launch, Memory, Refused, Unsuitable
 from glenside.codegen.launch import (
     PLAN,
     HostCall,
@@ -102,6 +102,9 @@ class DeviceExecutable:
         """What it holds; likewise None."""
         self.origins: dict[int, Origin] = {}
         """What parameters are made of, by their slot; likewise."""
+        self.otherwise: Callable[[Refused], DeviceExecutable] | None = None
+        """Compiles the program without kernels that the device turned out not to run; None where
+        there is no compiler: in a loaded program."""
 
     @property
     def module(self) -> Any:
@@ -121,11 +124,11 @@ class DeviceExecutable:
     def unavailable(self) -> str | None:
         """Why this machine cannot run the program; None where it can.
 
-        :raises TargetError: its device refuses the source, which is no fault of the machine.
+        :raises TargetError: its device refuses kernels and all other ways to compute the same,
+            which is no fault of the machine.
         """
         try:
-            with self._turn:
-                self._open()
+            self._on_device(lambda opened: None)
         except Unsuitable as problem:
             return str(problem)
         return None
@@ -136,37 +139,65 @@ class DeviceExecutable:
             self._opened = _Opened(self.plan, self._parameters, self.code, device)
         return self._opened
 
+    def _on_device[T](self, use: Callable[[_Opened], T]) -> T:
+        """What ``use`` gives, of the program compiled anew as long as the device refuses kernels.
+
+        :raises TargetError: it does, and there is no other way to compute them.
+        """
+        with self._turn:
+            while True:
+                try:
+                    return use(self._open())
+                except Refused as problem:
+                    self._take(self._next(problem))
+
+    def _next(self, problem: Refused) -> DeviceExecutable:
+        if self.otherwise is None:
+            kind = self.plan.device
+            raise TargetError(
+                f"{problem}: optimise the model on this machine (target {kind!r}), where kernels "
+                "that its device refuses are replaced, and save it again"
+            ) from problem
+        return self.otherwise(problem)
+
+    def _take(self, other: DeviceExecutable) -> None:
+        """Becomes the same program compiled otherwise."""
+        self.plan, self.code, self.otherwise = other.plan, other.code, other.otherwise
+        self._parameters, self._module = other._parameters, other._module
+        self._watched, self._opened = other._watched, None
+        self.products, self.origins = other.products, other.origins
+
     def run(self, inputs: Mapping[str, Any]) -> list[Any]:
         """The outputs for these inputs; what is returned is the caller's own.
 
         NumPy arrays in, NumPy arrays out. Where an input is a tensor on a CUDA device, all outputs
         are tensors of its package on the device.
         """
-        with self._turn:
-            opened = self._open()
-            foreign = [value for value in inputs.values() if not isinstance(value, np.ndarray)]
-            if not foreign:
-                return opened.run(inputs)
-            return opened.run_tensors(inputs, foreign[0])
+        foreign = [value for value in inputs.values() if not isinstance(value, np.ndarray)]
+        if not foreign:
+            return self._on_device(lambda opened: opened.run(inputs))
+        return self._on_device(lambda opened: opened.run_tensors(inputs, foreign[0]))
 
     def trace(self, inputs: Mapping[str, Array]) -> dict[Term, Array]:
         """The value of every term that is materialised, by the terms given to the compiler."""
-        result = {}
-        with self._turn:
-            opened = self._open()
-            for number in opened.steps(inputs):
-                for term, place in self._watched.get(number, ()):
-                    result[term] = opened.download(place)
-        return result
+
+        def values(opened: _Opened) -> dict[Term, Array]:
+            return {
+                term: opened.download(place)
+                for number in opened.steps(inputs)
+                for term, place in self._watched.get(number, ())
+            }
+
+        return self._on_device(values)
 
     def kernel_seconds(self, repeat: int = 7) -> list[tuple[str, float]]:
         """Each launch's kernel and the median of its times by the device's clock."""
-        with self._turn:
-            opened = self._open()
-            return [
+        return self._on_device(
+            lambda opened: [
                 (launch.kernel, float(np.median(opened.device.seconds([launch], repeat))))
                 for launch in opened.launches()
             ]
+        )
 
     def run_seconds(
         self,
@@ -184,8 +215,7 @@ class DeviceExecutable:
         """
         if not all(isinstance(step, KernelCall) for step in self.plan.steps):
             raise TargetError("a program with host operators has no time on the device alone")
-        with self._turn:
-            return self._open().run_seconds(inputs, repeat, inside, host)
+        return self._on_device(lambda opened: opened.run_seconds(inputs, repeat, inside, host))
 
     def save(self, directory: str | Path) -> None:
         """Writes source, machine code, plan and parameters; ``launch.load`` reads them."""
@@ -243,6 +273,7 @@ class _Opened:
                 array = np.ascontiguousarray(parameters[number])
             device.write(held, 0, array.view(np.uint8))
             self.memory.append(held)
+        device.attempt(self.launches())
         self._staging = {name: self._span(place) for name, place in plan.inputs.items()}
         self._sessions = {
             id(step): host_session(step, plan, self.download)

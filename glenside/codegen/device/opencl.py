@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from glenside.codegen.device.device import Code, Launch, Memory, Unsuitable
+from glenside.codegen.device.device import Code, Launch, Memory, Refused, Unsuitable
 from glenside.codegen.launch import Entry
 from glenside.errors import TargetError
 
 Array = np.ndarray[Any, Any]
 
+_KERNEL = re.compile(r"^(?=__kernel\b[^{;]*?\bvoid (\w+)\()", re.MULTILINE)
+"""Where the kernel of a name begins, in a source that else has only what all share, before them."""
 _HOLD = """
 __kernel void hold(__global uint* value, uint count) {
   uint v = value[0];
@@ -79,6 +81,7 @@ class OpenCLDevice:
         except self._cl.Error as problem:
             raise TargetError(f"{self.name} cannot be opened: {_said(problem)}") from problem
         self._kernels: dict[str, Any] = {}
+        self._doubtful: set[str] = set()
         self._enqueue = _native_enqueue(self._cl)
         self._holder: tuple[Any, Memory, float] | None = None
 
@@ -114,7 +117,12 @@ class OpenCLDevice:
     def build(self, code: Code, kernels: Mapping[str, Entry]) -> None:
         """Compiles the source.
 
-        :raises TargetError: the device lacks an extension, or refuses the source or a launch.
+        A kernel that states the size of its groups is built for it, whatever the driver says of
+        groups of any size: NVIDIA's (580.159) says 256 of every kernel and launches 448 threads.
+        Where what it says is less, :meth:`attempt` has the answer.
+
+        :raises Refused: the device cannot build some kernels, or launch them.
+        :raises TargetError: the device lacks an extension, or can build none of several kernels.
         """
         if not kernels:
             return
@@ -122,19 +130,65 @@ class OpenCLDevice:
         for extension in re.findall(r"#pragma OPENCL EXTENSION (\w+) : enable", code.source):
             if extension not in supported:
                 raise Unsuitable(f"{self.name} has no {extension}, which the program needs")
-        program = self._built(code.source)
-        for name, entry in kernels.items():
-            kernel = self._cl.Kernel(program, name)
-            most = kernel.get_work_group_info(
-                self._cl.kernel_work_group_info.WORK_GROUP_SIZE, self.device
-            )
-            threads = int(np.prod(entry.block))
-            if threads > most:
-                raise TargetError(
-                    f"kernel {name}: {threads} threads in a group, {self.name} runs it with at "
-                    f"most {most}"
+        programs, refused = self._programs(code.source)
+        refused = {name: why for name, why in refused.items() if name in kernels}
+        for name in kernels.keys() - refused.keys():
+            program = programs.get(name) or programs[""]
+            kernel = self._kernels[name] = self._cl.Kernel(program, name)
+            block = kernels[name].block
+            most, stated = self._group_sizes(kernel)
+            if np.prod(block) > most and stated == list(block):
+                self._doubtful.add(name)
+            elif np.prod(block) > most:
+                refused[name] = (
+                    f"{np.prod(block)} threads in a group, {self.name} runs it with at most {most}"
                 )
-            self._kernels[name] = kernel
+        if refused:
+            raise Refused(dict(sorted(refused.items())))
+
+    def _programs(self, source: str) -> tuple[dict[str, Any], dict[str, str]]:
+        """A source's kernels as the device builds them: all together, as ``""``, or where that
+        fails by name, each by itself, with the reasons of those that it cannot build."""
+        try:
+            return {"": self._built(source)}, {}
+        except TargetError:
+            shared, *parts = _KERNEL.split(source)
+            built: dict[str, Any] = {}
+            refused: dict[str, str] = {}
+            for name, text in zip(parts[::2], parts[1::2], strict=True):
+                try:
+                    built[name] = self._built(shared + text)
+                except TargetError as problem:
+                    refused[name] = str(problem)
+            if not parts or (not built and len(refused) > 1):
+                raise
+            return built, refused
+
+    def _group_sizes(self, kernel: Any) -> tuple[int, list[int]]:
+        """The most threads of a group by the driver's account, and the size that the kernel states
+        (zeros: none)."""
+        info = self._cl.kernel_work_group_info
+        most = kernel.get_work_group_info(info.WORK_GROUP_SIZE, self.device)
+        stated = kernel.get_work_group_info(info.COMPILE_WORK_GROUP_SIZE, self.device)
+        return int(most), [int(size) for size in stated]
+
+    def attempt(self, launches: Sequence[Launch]) -> None:
+        """Launches the kernels once of which the driver's account is that they do not run.
+
+        :raises Refused: one does not.
+        """
+        for launch in launches:
+            if launch.kernel not in self._doubtful:
+                continue
+            self._doubtful.discard(launch.kernel)
+            self._ready(launch)()
+            try:
+                self.finish()
+            except self._cl.Error as problem:
+                raise self._refused(launch, problem) from problem
+
+    def _refused(self, launch: Launch, problem: Exception) -> Refused:
+        return Refused({launch.kernel: f"{self.name} does not run it: {_said(problem)}"})
 
     def _built(self, source: str) -> Any:
         try:
@@ -145,7 +199,7 @@ class OpenCLDevice:
             raise TargetError(f"{self.name} cannot build the source: {_said(problem)}") from problem
 
     def prepare(self, launches: Sequence[Launch]) -> Callable[[], None]:
-        """Launches one after the other."""
+        """Launches one after the other; a launch raises :class:`Refused` where the driver does."""
         ready = [self._ready(launch) for launch in launches]
 
         def run() -> None:
@@ -169,7 +223,10 @@ class OpenCLDevice:
                 sizes, blocks, 0, none, none)  # fmt: skip
 
         def with_event() -> None:
-            self._cl.enqueue_nd_range_kernel(self._queue, kernel, size, block)
+            try:
+                self._cl.enqueue_nd_range_kernel(self._queue, kernel, size, block)
+            except self._cl.Error as problem:
+                raise self._refused(launch, problem) from problem
 
         def without() -> None:
             if enqueue(*call):

@@ -17,7 +17,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from glenside.codegen.device.device import Code, Device, Launch
+from glenside.codegen.device.device import Code, Device, Launch, Refused
 from glenside.codegen.launch import Entry
 from glenside.errors import TargetError
 from glenside.files import replacing, write_bytes, write_text
@@ -260,19 +260,24 @@ def _renamed(kernel: DeviceKernel, name: str) -> str | None:
 
 
 def measure(trials: Trials, device: Device, repeat: int = 7) -> list[float | None]:
-    """Seconds of each way, by the device's clock; None for one whose result is wrong.
+    """Seconds of each way, by the device's clock; None for one whose result is wrong, or that the
+    device does not run.
 
     The plain way, one thread an element, runs once only: it may be a thousand times slower.
     Results are only held against the first way's where that is one thread an element and what
     parameters hold is known: what is packed is packed differently for each way.
     """
-    device.build(trials.code, trials.entries)
+    refused = _built(trials, device)
     rng = np.random.default_rng(0)
     common: dict[int, Any] = {}
     times: list[float | None] = []
-    known = trials.trials[0].mapping is None and trials.complete
+    plain = trials.trials[0]
+    known = plain.mapping is None and trials.complete and not refused & _kernels(plain)
     right: Array | None = None
     for trial in trials.trials:
+        if refused & _kernels(trial):
+            times.append(None)
+            continue
         memory = {}
         for buffer in {b for _, buffers in trial.launches for b in buffers}:
             if buffer not in common:
@@ -282,7 +287,12 @@ def measure(trials: Trials, device: Device, repeat: int = 7) -> list[float | Non
         poison = np.full(size * np.dtype(dtype).itemsize, 0xFF, np.uint8)
         device.write(memory[trials.result], 0, poison)
         launches = _launches(trials, trial, memory)
-        device.prepare(launches)()
+        try:
+            device.attempt(launches)
+            device.prepare(launches)()
+        except Refused:
+            times.append(None)
+            continue
         got = poison.view(dtype)
         device.read(memory[trials.result], 0, poison)
         if known:
@@ -295,6 +305,26 @@ def measure(trials: Trials, device: Device, repeat: int = 7) -> list[float | Non
         else:
             times.append(_seconds(trials, trial, memory, device, repeat))
     return times
+
+
+def _built(trials: Trials, device: Device) -> set[str]:
+    """The kernels that the device refuses; all others are ready to be launched.
+
+    :raises TargetError: it refuses all of them.
+    """
+    entries = dict(trials.entries)
+    while True:
+        try:
+            device.build(trials.code, entries)
+            return trials.entries.keys() - entries.keys()
+        except Refused as problem:
+            entries = {name: e for name, e in entries.items() if name not in problem.kernels}
+            if not entries:
+                raise
+
+
+def _kernels(trial: Trial) -> set[str]:
+    return {name for name, _ in trial.launches}
 
 
 def _launches(trials: Trials, trial: Trial, memory: dict[int, Any]) -> list[Launch]:

@@ -16,7 +16,7 @@ import glenside
 from glenside.check import relative_error
 from glenside.codegen import launch
 from glenside.codegen.device import opencl
-from glenside.codegen.device.device import Launch
+from glenside.codegen.device.device import Launch, Refused
 from glenside.codegen.device.limits import opencl_limits
 from glenside.codegen.gpu import opencl_c
 from glenside.codegen.gpu.devices import device_profile
@@ -247,6 +247,29 @@ def test_a_source_that_the_device_refuses_is_one_line():
     assert "\n" not in str(caught.value)
 
 
+def test_kernels_that_do_not_build_together_are_built_apart(monkeypatch):
+    texts = [f"__kernel void k{n}(__global int* x) {{ x[0] = {n}; }}\n" for n in (1, 2)]
+    device, entry = opencl.OpenCLDevice(), launch.Entry([1, 1, 1], [1, 1, 1])
+    make = device._built
+
+    def alone(source):
+        if all(text in source for text in texts):
+            raise TargetError("too large")
+        return make(source)
+
+    monkeypatch.setattr(device, "_built", alone)
+    device.build(launch_code("".join(texts)), {"k1": entry, "k2": entry})
+    memory, got = device.allocate(4), np.empty(1, "int32")
+    for number in (1, 2):
+        device.prepare([Launch(f"k{number}", entry, [memory])])()
+        device.read(memory, 0, got)
+        assert got == [number]
+    broken = "".join(texts) + "__kernel void k3(__global int* x) { x[0] = y; }"
+    with pytest.raises(Refused, match=r"^kernel k3: .*error") as caught:
+        device.build(launch_code(broken), {"k1": entry, "k2": entry, "k3": entry})
+    assert caught.value.kernels == ("k3",)
+
+
 @pytest.mark.parametrize("native", [True, False])
 def test_launches_with_and_without_events(native, monkeypatch):
     device = opencl.OpenCLDevice()
@@ -267,7 +290,7 @@ def test_launches_with_and_without_events(native, monkeypatch):
         times = device.time(run, 2, host)
         assert len(times) == 2 and min(times) > 0
     too_many = Launch("k", launch.Entry([1, 1, 1], [1 << 20, 1, 1]), [memory])
-    with pytest.raises(opencl.pyopencl().Error, match="INVALID_WORK"):
+    with pytest.raises(Refused, match=r"kernel k: .* does not run it: .*INVALID_WORK"):
         device.prepare([too_many])()
 
 
