@@ -142,7 +142,7 @@ def plan_for_device(
     """
     check_sizes(outputs)
     cut = cut_for_device(outputs, inputs, params, limits)
-    made = _steps(cut, limits, dialect, choose, True, progress)
+    made = _steps(cut, limits, dialect, choose, True, progress, Refusals())
     calls = [
         step
         if isinstance(step, PythonCall)
