@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,24 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside import check as checking
-from glenside import quantization
-from glenside.deadline import Deadline, TimeIsUp, check_time, within
+from glenside.deadline import TimeIsUp, check_time, within
 from glenside.deferred import Deferred
 from glenside.errors import (
     CheckFailed,
-    GlensideError,
     InputError,
-    NotEnoughMemory,
     NotExplained,
-    NotOptimised,
 )
-from glenside.frontends import load_model
 from glenside.hw_targets.offload import float_products
 from glenside.hw_targets.target import Executable, Progress, Target, find_target
 from glenside.interrupt import between_steps
 from glenside.language import Model, Term, topological_order
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
-from glenside.precision import in_precision, without_halves
+from glenside.pipeline import EXPLAINING, Imported, Pipeline
 from glenside.program import Program
 from glenside.report import (
     Report,
@@ -105,75 +98,41 @@ def optimize(
         (:class:`~glenside.errors.NotExplained`).
     """
     _check_limits(node_limit, iter_limit, time_limit, ilp_limit)
-    deadline = Deadline(time_limit)
     from glenside.explain.accounting import UNACCOUNTED, account
     from glenside.exporters.egraph import save_egraph
-    from glenside.extraction import ILP_LIMIT, extract, find_cost_model
-    from glenside.fallback import Failure, as_imported, unexplored
-    from glenside.rewrites import StopReason, saturate
+    from glenside.extraction import find_cost_model
+    from glenside.fallback import Failure
     from glenside.rewrites.ruleset import explored_with
 
+    own_costs = not isinstance(cost_model, str | None)
+    pipeline = Pipeline(
+        "the program is compiled as it was imported",
+        progress=progress,
+        time_limit=time_limit,
+        own_costs=own_costs,
+    )
     chosen = find_target(target)
     costs = chosen.cost_model() if cost_model is None else find_cost_model(cost_model)
     using = explored_with(chosen.rules, rules, add_rules)
-    clock = _Clock(progress)
-    own_costs = not isinstance(cost_model, str | None)
-    failure = Failure("the program is compiled as it was imported", NotOptimised, own_costs)
-    untold = Failure("nothing is told of where calls came from", NotExplained, own_costs)
+    clock, deadline, failure, cut = (
+        pipeline.clock, pipeline.deadline, pipeline.failure, pipeline.cut,
+    )  # fmt: skip
 
-    if precision is not None and quantize is not None:
-        raise InputError("precision and quantize both say what to compute in: give one of them")
-    with clock.stage("import") as step:
-        imported = load_model(model, shapes=shapes, params=params, progress=step)
-        full = imported  # What half precision is held against.
-        if precision is not None:
-            imported = in_precision(imported, precision)
-    error = None
-    if quantize is not None:
-        with clock.stage("quantise") as step:
-            imported, error = quantization.quantize(
-                imported, quantization.as_quantization(quantize), step
-            )
-    cut: list[str] = []
-    share = deadline.share(_EXPLORING)
-    with failure.caught("saturate", clock.raised), clock.stage("saturate") as step:
-        try:
-            with within(share):
-                explored = saturate(
-                    imported.roots,
-                    using,
-                    node_limit=node_limit,
-                    iter_limit=iter_limit,
-                    time_limit=None if time_limit is None else max(share.left(), 0.0),
-                    progress=step,
-                )
-        except TimeIsUp:
-            explored = unexplored(imported.roots, using, StopReason.TIME_LIMIT)
-            cut.append("saturate")
-    if failure.reason is not None:
-        explored = unexplored(imported.roots, using)
+    taken = pipeline.imported(
+        model, shapes=shapes, params=params, precision=precision, quantize=quantize
+    )
+    imported = taken.model
+    explored = pipeline.explored(imported, using, node_limit=node_limit, iter_limit=iter_limit)
     if egraph is not None:
         save_egraph(egraph, explored.egraph, costs)
-    with failure.caught("extract", clock.raised), clock.stage("extract"):
-        try:
-            with within(deadline.share(_EXTRACTING)):
-                extracted = extract(
-                    explored.egraph,
-                    costs,
-                    extractor=extractor,
-                    original=imported.roots,
-                    ilp_limit=ILP_LIMIT if ilp_limit is None else ilp_limit,
-                    constants=imported.params.keys(),
-                )
-        except TimeIsUp:
-            extracted = as_imported(imported.roots, costs, imported.params.keys())
-            cut.append("extract")
-    if failure.reason is not None:
-        extracted = as_imported(imported.roots, costs, imported.params.keys())
+    extracted = pipeline.extracted(
+        explored, imported, costs, extractor=extractor, ilp_limit=ilp_limit
+    )
+    untold = Failure("nothing is told of where calls came from", NotExplained, own_costs)
     accounted = UNACCOUNTED
     with untold.caught("explain", clock.raised), clock.stage("explain"):
         if failure.reason is None:
-            with within(deadline.share(_EXPLAINING)):
+            with within(deadline.share(EXPLAINING)):
                 accounted = account(imported, chosen, using, explored, extracted, costs)
             cut += ["explain"] * accounted.cut
 
@@ -212,7 +171,7 @@ def optimize(
         iterations=len(explored.iterations),
         nodes=explored.nodes,
         classes=explored.classes,
-        seconds=clock.seconds(),
+        seconds=Seconds.of(clock.seconds),
         cost_model=costs.name,
         cost_before=extracted.original_cost,
         cost_after=extracted.cost,
@@ -226,7 +185,7 @@ def optimize(
         left=accounted.left,
         untried=explored.untried,
         failure=failure.reason,
-        quantization=error,
+        quantization=taken.quantization,
         note=float_products(chosen, used),
         cut=tuple(cut),
     )
@@ -252,8 +211,7 @@ def optimize(
             if number in extracted.classes
         }
         try:
-            against = full if precision is not None else without_halves(imported)
-            _check(program, imported, counterparts, against, deadline, clock)
+            _check(program, taken, counterparts, pipeline)
         except CheckFailed as problem:
             if not (problem.rewriting and any(using)):
                 raise
@@ -277,23 +235,16 @@ def optimize(
 
 
 def _check(
-    program: Program,
-    imported: Model,
-    counterparts: Mapping[Term, Term],
-    full: Model | None,
-    deadline: Deadline,
-    clock: _Clock,
+    program: Program, taken: Imported, counterparts: Mapping[Term, Term], pipeline: Pipeline
 ) -> None:
-    """Has the report say how far the program is from what the interpreter computes.
-
-    :param full: the model in float32, where it computes in half precision.
-    """
+    """Has the report say how far the program is from what the interpreter computes."""
     missing = checking.LATE if "compile" in program.report.cut else program.unavailable()
     if missing is not None:
         program.report = program.report.not_checked(missing)
         return
     # Ctrl-C is held back, since one that is raised while terms are freed would be lost.
-    with clock.stage("check") as step, within(deadline), between_steps() as interrupted:
+    clock = pipeline.clock
+    with clock.stage("check") as step, within(pipeline.deadline), between_steps() as interrupted:
 
         def comparing(done: int, total: int) -> None:
             interrupted()
@@ -301,14 +252,14 @@ def _check(
                 step(done, total)
 
         outcome = checking.check(
-            program, imported, progress=comparing, counterparts=counterparts, full=full
+            program,
+            taken.model,
+            progress=comparing,
+            counterparts=counterparts,
+            full=taken.full(),
         )
-    program.report = program.report.checked(outcome, clock.seconds())
+    program.report = program.report.checked(outcome, Seconds.of(clock.seconds))
 
-
-_EXPLORING, _EXTRACTING, _EXPLAINING = 0.4, 0.6, 0.25
-"""Parts of the time left when they begin that stages may take; compiling and checking get the
-rest."""
 
 _LOADING = 3.0
 """Seconds that loading TVM takes, once a process."""
@@ -329,49 +280,3 @@ def _check_limits(
 def _computes(model: Model) -> int:
     """Operators of a program that was given as terms."""
     return sum(term.op == "compute" for term in model.terms())
-
-
-@contextmanager
-def _memory(stage: str) -> Iterator[None]:
-    """Says in which stage memory was refused, where nobody counted it before."""
-    try:
-        yield
-    except GlensideError:
-        raise
-    except MemoryError as problem:
-        told = f"{stage} takes more memory than there is: {problem}".rstrip(": ")
-        raise NotEnoughMemory(told) from problem
-
-
-class _Clock:
-    """Times the stages and announces them; what listeners raise is kept in ``raised``."""
-
-    def __init__(self, progress: Progress | None) -> None:
-        self._progress = progress
-        self._seconds: dict[str, float] = {}
-        self.raised: list[BaseException] = []
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[Callable[[int, int], None] | None]:
-        start = time.perf_counter()
-        self._tell(name, 0, 0)
-        try:
-            with _memory(name):
-                listening = self._progress is not None
-                yield (lambda done, total: self._tell(name, done, total)) if listening else None
-        finally:
-            self._seconds[name] = time.perf_counter() - start
-
-    def _tell(self, name: str, done: int, total: int) -> None:
-        if self._progress is None:
-            return
-        try:
-            self._progress(name, done, total)
-        except BaseException as problem:
-            self.raised.append(problem)
-            raise
-
-    def seconds(self) -> Seconds:
-        s = self._seconds
-        stages = (s["import"], s["saturate"], s["extract"], s["compile"], s["explain"])
-        return Seconds(*stages, s.get("quantise", 0.0), s.get("check", 0.0))

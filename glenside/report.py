@@ -6,7 +6,7 @@ import dataclasses
 import io
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,11 @@ class Seconds:
     """Exact matching, and finding out why layers stayed on the host."""
     quantise: float = 0.0
     check: float = 0.0
+
+    @staticmethod
+    def of(stages: Mapping[str, float]) -> Seconds:
+        """Of the seconds by the stages' names."""
+        return Seconds(**{"imported" if n == "import" else n: s for n, s in stages.items()})
 
 
 @dataclass(frozen=True)

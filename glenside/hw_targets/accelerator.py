@@ -32,6 +32,7 @@ import numpy as np
 from glenside.errors import GlensideError, ShapeError, TargetError
 from glenside.hw_targets.declare import samples, template
 from glenside.hw_targets.declare.batching import BATCH, Batched, batched
+from glenside.hw_targets.declare.denotation import Denoted
 from glenside.hw_targets.declare.fields import check_fields, is_number
 from glenside.hw_targets.declare.forms import UNDONE, Form, forms
 from glenside.hw_targets.declare.sizes import Condition, Size
@@ -137,11 +138,21 @@ class Accelerator:
         # Programs that were saved tell in which module their units were declared.
         meaning.__module__ = _declaring_module()
         in_passes = self.simulate is not None
+        checked = self._checked
+        denote = Denoted(
+            self.name,
+            checked.operands,
+            checked.parameters,
+            checked.conditions,
+            checked.template,
+            self.dtypes,
+        )
         unit = Unit(
             self.name,
             meaning,
             self._simulate if in_passes else None,
             meaning_of_batch=None if self._batched is None else self._term_of_batch,
+            denote=denote,
         )
         add_to_target(self, own_name)
         register_unit(unit)

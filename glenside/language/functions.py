@@ -23,6 +23,19 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import ShapeError
+from glenside.language.denotation import (
+    Apply,
+    Denotation,
+    Element,
+    Index,
+    Lengths,
+    Logic,
+    Softmax,
+    converted,
+    folded,
+    product,
+    reduced,
+)
 from glenside.language.shape import (
     BFLOAT16,
     FLOATS,
@@ -81,6 +94,63 @@ class Function:
             raise ShapeError(f"{what}: an empty item has no such element")
         item = {"reduce": (), "fold": operand.item[1:]}.get(self.kind, operand.item)
         return AccessType(operand.outer, item, self.result or accumulate or operand.dtype)
+
+    def denote(self, logic: Logic, x: Denotation, accumulate: Any) -> Denotation:
+        """What ``compute(self, x)`` denotes; ``accumulate`` is the dtype that is used."""
+        what, k = self.name, x.split
+        logic.need(logic.among(x.dtype, self.domain), f"{what}: dtype")
+        dtype = logic.text(self.result) if self.result else x.dtype
+        if self.accumulates:
+            logic.need(logic.among(accumulate, self.domain), f"{what}: accumulate")
+            dtype = accumulate
+        if self.item_rank is not None:
+            logic.ranked(x.item, self.item_rank, f"{what}: item")
+        if self.kind == "fold" or what == "dot":
+            logic.first(x.item, f"{what}: tuple axis")
+        # Asking may have told more of the item.
+        lengths = x.item
+
+        def of(item: Lengths, at: Callable[[Index], Element]) -> Denotation:
+            return Denotation(logic, x.outer, item, dtype, at)
+
+        def value(i: Index) -> Element:
+            element = x.at(i)
+            return converted(logic, accumulate, x, element) if self.accumulates else element
+
+        def dot(i: Index) -> Element:
+            def factors(j: Index) -> Element:
+                return reduced("mul", dtype, lengths[:1], lambda c: value(i + c + j))
+
+            return reduced("add", dtype, lengths[1:], factors)
+
+        def mean(i: Index) -> Element:
+            total = reduced("add", dtype, lengths, lambda j: value(i + j))
+            return Apply(("over", product(lengths)), [total])
+
+        match self.kind:
+            case "map":
+                return of(lengths, lambda i: Apply((what,), [x.at(i)]))
+            case "vector":
+                return of(
+                    lengths,
+                    lambda i: Softmax(dtype, lengths[0], lambda j: x.at([*i[:k], j]), i[k]),
+                )
+            case "fold":
+                few = lengths[0] == self.arity if self.arity else lengths[0] >= 1
+                logic.need(few, f"{what}: length")
+                return of(
+                    lengths[1:],
+                    lambda i: folded(
+                        what, x.dtype, lengths[0], lambda j: x.at([*i[:k], j, *i[k:]])
+                    ),
+                )
+        if what in ("argmax", "argmin"):
+            for length in lengths:
+                logic.need(length >= 1, f"{what}: an element")
+        if what in ("dot", "mean"):
+            return of([], dot if what == "dot" else mean)
+        operation = {"sum": "add", "prod": "mul"}.get(what, what)
+        return of([], lambda i: reduced(operation, dtype, lengths, lambda j: value(i + j)))
 
     def evaluate(self, array: Array, operand: AccessType, accumulate: str | None) -> Array:
         """The NumPy meaning on an array of shape ``operand.shape``."""
