@@ -157,11 +157,18 @@ def optimize(
         float | None,
         typer.Option(min=0, help="Most seconds in all, but importing and quantising."),
     ] = None,
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BYTES",
+            help="Most memory beside operands and results: bytes, or 64MB, 64MiB and the like.",
+        ),
+    ] = None,
     cost_model: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="In place of the target's own: maximise-offload, roofline or cycles.",
+            help="In place of the target's own: maximise-offload, roofline, cycles or memory.",
         ),
     ] = None,
     extractor: Annotated[
@@ -213,6 +220,7 @@ def optimize(
             node_limit=node_limit,
             iter_limit=iter_limit,
             time_limit=time_limit,
+            memory_limit=memory_limit,
             cost_model=cost_model,
             extractor=extractor,
             quantize=quantization,

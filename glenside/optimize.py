@@ -23,6 +23,7 @@ from glenside.hw_targets.target import Executable, Progress, Target, find_target
 from glenside.interrupt import between_steps
 from glenside.language import Model, Term, topological_order
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
+from glenside.memory_limit import check_held, parse_bytes, with_scratch
 from glenside.pipeline import EXPLAINING, Imported, Pipeline
 from glenside.program import Program
 from glenside.report import (
@@ -51,6 +52,7 @@ def optimize(
     node_limit: int = NODE_LIMIT,
     iter_limit: int = ITER_LIMIT,
     time_limit: float | None = None,
+    memory_limit: int | float | str | None = None,
     cost_model: CostModel | str | None = None,
     extractor: str = "best",
     ilp_limit: float | None = None,
@@ -76,7 +78,11 @@ def optimize(
         extracting three fifths of the rest. Where that does not do, the program is the cheapest
         known so far, at worst the one imported, and it is compiled at its first run or not checked
         where there is no time left for that; the report says so (:attr:`Report.cut`).
-    :param cost_model: a cost model or the name of one; the target's own by default.
+    :param memory_limit: bytes, or text such as ``"64MB"``, that the program may hold beside its
+        operands and results (:attr:`Report.memory`): the cheapest form that can be kept below is
+        compiled.
+    :param cost_model: a cost model or the name of one; the target's own by default. ``"memory"``
+        stores the fewest bytes on the way, then is best by the target's own.
     :param extractor: ``"best"``, ``"bottom-up"``, ``"greedy-dag"`` or ``"ilp"``, which can prove
         its answer optimal.
     :param ilp_limit: budget of ``"ilp"`` in the solver's deterministic seconds, which are of the
@@ -91,6 +97,7 @@ def optimize(
         precision it also tells what that costs against float32.
     :param egraph: a file that the explored e-graph is written to, as egraph-serialize's JSON.
     :param progress: called with (stage, steps done, steps in all).
+    :raises MemoryLimit: no form is known that keeps ``memory_limit``; says what is the least.
     :raises GlensideError: the model, target or an option cannot be used, or the check fails. An
         unexpected error while rewriting, and a rule that is found to be unsound there or by the
         check, only warn (:class:`~glenside.errors.NotOptimised`): the program is then the one
@@ -98,9 +105,10 @@ def optimize(
         (:class:`~glenside.errors.NotExplained`).
     """
     _check_limits(node_limit, iter_limit, time_limit, ilp_limit)
+    most = None if memory_limit is None else parse_bytes(memory_limit)
     from glenside.explain.accounting import UNACCOUNTED, account
     from glenside.exporters.egraph import save_egraph
-    from glenside.extraction import find_cost_model
+    from glenside.extraction import LeastMemory
     from glenside.fallback import Failure
     from glenside.rewrites.ruleset import explored_with
 
@@ -112,7 +120,7 @@ def optimize(
         own_costs=own_costs,
     )
     chosen = find_target(target)
-    costs = chosen.cost_model() if cost_model is None else find_cost_model(cost_model)
+    costs = _costs(cost_model, chosen)
     using = explored_with(chosen.rules, rules, add_rules)
     clock, deadline, failure, cut = (
         pipeline.clock, pipeline.deadline, pipeline.failure, pipeline.cut,
@@ -128,6 +136,13 @@ def optimize(
     extracted = pipeline.extracted(
         explored, imported, costs, extractor=extractor, ilp_limit=ilp_limit
     )
+    # Who asks for the least memory wants none of it for partial sums.
+    scratch = 0 if isinstance(costs, LeastMemory) else None
+    if most is not None:
+        extracted, scratch = pipeline.held(
+            most, chosen, scratch, extracted, explored, imported, costs,
+            extractor=extractor, ilp_limit=ilp_limit,
+        )  # fmt: skip
     untold = Failure("nothing is told of where calls came from", NotExplained, own_costs)
     accounted = UNACCOUNTED
     with untold.caught("explain", clock.raised), clock.stage("explain"):
@@ -145,9 +160,12 @@ def optimize(
                 if progress:
                     progress(what, done, total)
 
-            return chosen.compile(
+            made = with_scratch(chosen, scratch).compile(
                 extracted.terms, imported.inputs, imported.params, progress=compiling
             )
+            if most is not None:
+                check_held(made, most)
+            return made
 
     executable: Executable
     with clock.stage("compile"):
@@ -188,6 +206,8 @@ def optimize(
         quantization=taken.quantization,
         note=float_products(chosen, used),
         cut=tuple(cut),
+        memory=None if "compile" in cut else getattr(executable, "footprint", None),
+        memory_limit=most,
     )
     names = {
         extracted.classes[number]: imported.names[term]
@@ -223,6 +243,7 @@ def optimize(
                 params=params,
                 precision=precision,
                 time_limit=None if time_limit is None else max(deadline.left(), 0.0),
+                memory_limit=memory_limit,
                 cost_model=costs,
                 rules=(),
                 quantize=quantize,
@@ -263,6 +284,17 @@ def _check(
 
 _LOADING = 3.0
 """Seconds that loading TVM takes, once a process."""
+
+
+def _costs(cost_model: CostModel | str | None, target: Target) -> CostModel:
+    """The cost model asked for, or the target's own, beside which memory is counted."""
+    from glenside.extraction import LeastMemory, find_cost_model
+
+    if cost_model is None:
+        return target.cost_model()
+    found = find_cost_model(cost_model)
+    named = isinstance(cost_model, str) and isinstance(found, LeastMemory)
+    return LeastMemory(target.cost_model()) if named else found
 
 
 def _check_limits(

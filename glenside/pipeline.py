@@ -20,11 +20,12 @@ from glenside.errors import GlensideError, InputError, NotEnoughMemory, NotOptim
 from glenside.frontends import load_model
 from glenside.language import Model
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
+from glenside.memory_limit import Compiling, forms, hold
 from glenside.precision import in_precision, without_halves
 
 if TYPE_CHECKING:
     from glenside.extraction import CostModel, Extraction
-    from glenside.hw_targets.target import Progress
+    from glenside.hw_targets.target import Progress, Target
     from glenside.quantization import QuantizationError
     from glenside.rewrites import RuleSet, Saturation
 
@@ -32,7 +33,7 @@ Array = np.ndarray[Any, Any]
 Step = Callable[[int, int], None]
 """Told how much of a stage is done, and of how much."""
 
-EXPLORING, EXTRACTING, EXPLAINING = 0.4, 0.6, 0.25
+EXPLORING, EXTRACTING, HOLDING, EXPLAINING = 0.4, 0.6, 0.5, 0.25
 """Parts of the time left when they begin that stages may take; compiling and checking get the
 rest."""
 
@@ -59,7 +60,8 @@ class Clock:
                 listening = self._progress is not None
                 yield (lambda done, total: self.tell(name, done, total)) if listening else None
         finally:
-            self.seconds[name] = time.perf_counter() - start
+            taken = time.perf_counter() - start
+            self.seconds[name] = self.seconds.get(name, 0.0) + taken
 
     def tell(self, stage: str, done: int, total: int) -> None:
         """Announces a step."""
@@ -195,23 +197,74 @@ class Pipeline:
         ilp_limit: float | None = None,
     ) -> Extraction:
         """The cheapest program found, the one imported where extraction fails or takes too long."""
-        from glenside.extraction import ILP_LIMIT, extract
         from glenside.fallback import as_imported
 
         result: Extraction | None = None
         with self.failure.caught("extract", self.clock.raised), self.clock.stage("extract"):
             try:
                 with within(self.deadline.share(EXTRACTING)):
-                    result = extract(
-                        explored.egraph,
-                        costs,
-                        extractor=extractor,
-                        original=model.roots,
-                        ilp_limit=ILP_LIMIT if ilp_limit is None else ilp_limit,
-                        constants=model.params.keys(),
-                    )
+                    result = _picked(explored, model, costs, extractor, ilp_limit)
             except TimeIsUp:
                 self.cut.append("extract")
         if result is None or self.failure.reason is not None:
             return as_imported(model.roots, costs, model.params.keys())
         return result
+
+    def held(
+        self,
+        limit: int,
+        target: Target,
+        scratch: int | None,
+        cheapest: Extraction,
+        explored: Saturation,
+        model: Model,
+        costs: CostModel,
+        *,
+        extractor: str = "best",
+        ilp_limit: float | None = None,
+    ) -> tuple[Extraction, int | None]:
+        """The cheapest program found that holds no more than ``limit`` bytes, and what a product's
+        partial sums may take; the one imported, and nothing, where time was up before one was
+        found.
+
+        :param scratch: most bytes of partial sums in any case; None: the target's own limit.
+        :raises MemoryLimit: there is none.
+        """
+        from glenside.fallback import as_imported
+
+        def pick(by: CostModel) -> Extraction:
+            return _picked(explored, model, by, extractor, ilp_limit)
+
+        def unchanged() -> Extraction:
+            return as_imported(model.roots, costs, model.params.keys())
+
+        choice = None if self.cut or self.failure.reason is not None else pick
+        known = forms(cheapest, unchanged, costs, choice, model.params)
+        with self.clock.stage("extract"):
+            try:
+                with within(self.deadline.share(HOLDING)):
+                    compiling = Compiling(target, model.inputs, model.params)
+                    found = hold(limit, known, compiling, scratch)
+                return found.extraction, found.scratch
+            except TimeIsUp:
+                self.cut.append("memory")
+                return unchanged(), 0
+
+
+def _picked(
+    explored: Saturation,
+    model: Model,
+    costs: CostModel,
+    extractor: str,
+    ilp_limit: float | None,
+) -> Extraction:
+    from glenside.extraction import ILP_LIMIT, extract
+
+    return extract(
+        explored.egraph,
+        costs,
+        extractor=extractor,
+        original=model.roots,
+        ilp_limit=ILP_LIMIT if ilp_limit is None else ilp_limit,
+        constants=model.params.keys(),
+    )

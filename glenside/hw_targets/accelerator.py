@@ -56,9 +56,6 @@ ROWS = frozenset({"softmax", "sum", "mean", "prod", "min", "argmax", "argmin"})
 """Functions of items that other shapes of items are brought to rows for; products and maxima have
 rules of their own."""
 
-_REORDERING = frozenset({"dot", "sum", "mean", "prod", "softmax"})
-"""Functions that a unit may compute by adding in another order."""
-
 
 @dataclass(frozen=True, eq=False)
 class Accelerator:
@@ -243,7 +240,8 @@ class Accelerator:
             self.dtypes,
             self.defaults,
         )
-        exact = not template.functions(checked.template) & _REORDERING
+        # A unit may add up in another order.
+        exact = not any(FUNCTIONS[f].reassociates for f in template.functions(checked.template))
         cases = list(mapping.cases(declared, self._forms, checked.splits))
         if self._batched is not None:
             several = dataclasses.replace(declared, operands=self._batched.operands, batch=1)

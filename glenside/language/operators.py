@@ -71,6 +71,28 @@ class Kind(enum.Enum):
     FILL = "zero, lowest or a number"
 
 
+class Moves(enum.Flag):
+    """What a transformer does to the elements of its operands, beside renumbering their axes.
+
+    Elements are looked at in row-major order; what is not named is not done.
+    """
+
+    NOTHING = 0
+    """Each stays where it is."""
+    REORDERS = enum.auto()
+    """They come in another order."""
+    DROPS = enum.auto()
+    """Some may be left out."""
+    REPEATS = enum.auto()
+    """Some may be there more than once."""
+    ADDS = enum.auto()
+    """There are others beside them."""
+    JOINS = enum.auto()
+    """Those of two operands come one behind the other along an axis that both have."""
+    PAIRS = enum.auto()
+    """Those of two operands stand beside each other along a new axis, the tuple axis."""
+
+
 REQUIRED: Any = object()
 _FILLS = ("zero", "lowest")
 _GREATEST = int(np.finfo("float64").max)
@@ -125,10 +147,11 @@ class Operator:
     """One operator: ``infer(types, attributes)`` and ``evaluate(arrays, types, attributes)``.
 
     ``arity`` is the number of operands (None: any number). ``exact`` operators are transformers and
-    leaves: they move bits and never round. ``canonical(types, attributes)``, where there is one,
-    gives the attributes that have several spellings in the one that terms hold.
-    ``denote(logic, operands, attributes)``, which leaves and calls lack, is the meaning for lengths
-    that need not be numbers: see ``denotation.py``.
+    leaves: they move bits and never round. ``moves`` is what a transformer does to elements; None
+    for others. ``canonical(types, attributes)``, where there is one, gives the attributes that have
+    several spellings in the one that terms hold. ``denote(logic, operands, attributes)``, which
+    leaves and calls lack, is the meaning for lengths that need not be numbers: see
+    ``denotation.py``.
     """
 
     name: str
@@ -140,6 +163,11 @@ class Operator:
     exact: bool = True
     canonical: Callable[[Types, Values], Values] | None = None
     denote: Callable[[Logic, Operands, Values], Denotation] | None = None
+    moves: Moves | None = None
+
+    def may(self, move: Moves) -> bool:
+        """Whether it is a transformer that may do this to elements."""
+        return self.moves is not None and move in self.moves
 
     @functools.cached_property
     def spelling(self) -> str:
@@ -161,7 +189,11 @@ OPERATORS: dict[str, Operator] = {}
 
 
 def _operator(
-    name: str, arity: int | None, *attributes: Attribute, exact: bool = True
+    name: str,
+    arity: int | None,
+    *attributes: Attribute,
+    exact: bool = True,
+    moves: Moves | None = None,
 ) -> Callable[[type], type]:
     """Registers the class below it, which holds ``infer``, ``evaluate`` and a docstring."""
 
@@ -169,7 +201,16 @@ def _operator(
         summary = " ".join((body.__doc__ or "").split())
         canonical, denote = (getattr(body, each, None) for each in ("canonical", "denote"))
         OPERATORS[name] = Operator(
-            name, summary, attributes, arity, body.infer, body.evaluate, exact, canonical, denote
+            name,
+            summary,
+            attributes,
+            arity,
+            body.infer,
+            body.evaluate,
+            exact,
+            canonical,
+            denote,
+            moves,
         )
         return body
 
@@ -248,7 +289,7 @@ class _Constant:
 # --- transformers -------------------------------------------------------------------------------
 
 
-@_operator("access", 1, Attribute("split", Kind.INT))
+@_operator("access", 1, Attribute("split", Kind.INT), moves=Moves.NOTHING)
 class _Access:
     """The same array with its first ``split`` axes outer."""
 
@@ -269,7 +310,7 @@ class _Access:
         return of.moved(of.lengths, logic.cut(a["split"], of.lengths, "access"), of.at)
 
 
-@_operator("transpose", 1, Attribute("permutation", Kind.INTS))
+@_operator("transpose", 1, Attribute("permutation", Kind.INTS), moves=Moves.REORDERS)
 class _Transpose:
     """Axes permuted as numpy.transpose does; the number of outer axes stays."""
 
@@ -295,7 +336,7 @@ class _Transpose:
         )
 
 
-@_operator("cart_prod", 2, Attribute("batch", Kind.INT, 0))
+@_operator("cart_prod", 2, Attribute("batch", Kind.INT, 0), moves=Moves.PAIRS | Moves.REPEATS)
 class _CartProd:
     """Every outer position of the first with every one of the second, items paired.
 
@@ -348,7 +389,7 @@ class _CartProd:
         return left.moved([*outer, 2, *left.item], len(outer), at)
 
 
-@_operator("pair", 2)
+@_operator("pair", 2, moves=Moves.PAIRS)
 class _Pair:
     """Two accesses of equal type side by side: a new first item axis (the tuple axis) of 2."""
 
@@ -384,6 +425,7 @@ class _Pair:
     Attribute("shape", Kind.INTS),
     Attribute("stride", Kind.INTS),
     Attribute("dilation", Kind.INTS, None),
+    moves=Moves.REORDERS | Moves.DROPS | Moves.REPEATS,
 )
 class _Windows:
     """Sliding windows over all item axes: ``((o), (d...)) -> ((o, w...), (k...))``.
@@ -457,6 +499,7 @@ def _dilation(a: Values) -> tuple[int, ...]:
     Attribute("low", Kind.INT),
     Attribute("high", Kind.INT),
     Attribute("step", Kind.INT, 1),
+    moves=Moves.DROPS,
 )
 class _Slice:
     """Positions ``low``, ``low+step``, ... below ``high`` along one axis."""
@@ -493,7 +536,7 @@ class _Slice:
         )
 
 
-@_operator("concat", 2, _AXIS)
+@_operator("concat", 2, _AXIS, moves=Moves.JOINS)
 class _Concat:
     """Two accesses joined along one axis; their other axes and splits are equal."""
 
@@ -547,6 +590,7 @@ class _Concat:
     Attribute("before", Kind.INT),
     Attribute("after", Kind.INT),
     Attribute("interior", Kind.INT, 0),
+    moves=Moves.ADDS,
 )
 class _Pad:
     """One axis padded before, after and (``interior``) between its elements.
@@ -635,7 +679,7 @@ def fill_value(value: str | int | float | bool, dtype: str) -> int | float | boo
     return check_number(value, dtype, "pad value")
 
 
-@_operator("squeeze", 1, _AXIS)
+@_operator("squeeze", 1, _AXIS, moves=Moves.NOTHING)
 class _Squeeze:
     """An axis of length 1 removed."""
 
@@ -660,7 +704,7 @@ class _Squeeze:
         return of.moved(lengths, of.split - (k < of.split), lambda i: of.at([*i[:k], 0, *i[k:]]))
 
 
-@_operator("unsqueeze", 1, _AXIS)
+@_operator("unsqueeze", 1, _AXIS, moves=Moves.NOTHING)
 class _Unsqueeze:
     """An axis of length 1 inserted; at or before the split it joins the outer axes."""
 
@@ -684,7 +728,7 @@ class _Unsqueeze:
         return of.moved(lengths, of.split + outer, lambda i: of.at(i[:k] + i[k + 1 :]))
 
 
-@_operator("broadcast", 1, Attribute("shape", Kind.INTS))
+@_operator("broadcast", 1, Attribute("shape", Kind.INTS), moves=Moves.REPEATS)
 class _Broadcast:
     """Axes of length 1 repeated to the given lengths; rank and split stay."""
 
@@ -727,7 +771,7 @@ def _spread(logic: Logic, n: Length, m: Length) -> Callable[[Length], Length]:
     return lambda k: logic.pick(n == 1, 0, k)
 
 
-@_operator("flatten", 1)
+@_operator("flatten", 1, moves=Moves.NOTHING)
 class _Flatten:
     """Outer axes become one, item axes become one; an empty part stays empty."""
 
@@ -752,7 +796,9 @@ class _Flatten:
         return _reshaped(logic, of, outer, item)
 
 
-@_operator("reshape", 1, Attribute("outer", Kind.INTS), Attribute("item", Kind.INTS))
+@_operator(
+    "reshape", 1, Attribute("outer", Kind.INTS), Attribute("item", Kind.INTS), moves=Moves.NOTHING
+)
 class _Reshape:
     """Row-major reshape of the outer axes among themselves and the item axes among themselves."""
 
@@ -777,7 +823,7 @@ class _Reshape:
         return _reshaped(logic, x[0], [*a["outer"]], [*a["item"]])
 
 
-@_operator("gather", 2, _AXIS)
+@_operator("gather", 2, _AXIS, moves=Moves.REORDERS | Moves.DROPS | Moves.REPEATS)
 class _Gather:
     """Slices of the first at the positions the second holds, as numpy.take does.
 
@@ -1021,10 +1067,27 @@ class _HostOp:
         return run_host_op(a, arrays)
 
 
-TRANSFORMERS = frozenset(
-    name for name, o in OPERATORS.items() if o.exact and name not in ("tensor", "constant")
-)
+TRANSFORMERS = frozenset(name for name, o in OPERATORS.items() if o.moves is not None)
 """Operators that only move data."""
+
+
+def transformers(allowed: Moves) -> frozenset[str]:
+    """Those of one operand that do nothing to its elements but what is ``allowed``."""
+    return frozenset(
+        name
+        for name, o in OPERATORS.items()
+        if o.arity == 1 and o.moves is not None and o.moves in allowed
+    )
+
+
+VIEWS = transformers(~Moves.NOTHING)
+"""Transformers of one operand: what they give can be read where the operand lies."""
+
+RENUMBERING = transformers(Moves.NOTHING)
+"""Transformers that leave every element where it is in row-major order."""
+
+BIJECTIONS = transformers(Moves.REORDERS)
+"""Transformers that keep every element, once."""
 
 CALLS = frozenset(("call", "blocked"))
 """Operators that invoke an accelerator unit."""

@@ -15,7 +15,7 @@ SLICE = [
     "concat-out-of-dot-item",
     "merge-reshapes",
     "merge-transposes",
-    "overlapped-tiling(0,2)",
+    "row-as-vector",
     "pad-product(2,2)",
     "reassociate-max(2,2)",
     "reshape-out-of-cart-prod",
