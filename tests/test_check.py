@@ -94,6 +94,37 @@ def test_compiled_code_that_is_wrong_before_a_saturated_softmax_is_found(monkeyp
         checking.check(program, model)
 
 
+@pytest.mark.parametrize("wrong", ["first", "second"])
+def test_a_simulator_that_is_a_little_wrong_where_the_output_hides_it_is_found(wrong):
+    weights = {name: np.random.default_rng(k).standard_normal((8, 8)).astype("float32")
+               for k, name in enumerate(("first", "second"))}  # fmt: skip
+
+    def simulate(sizes, x, w):
+        y = x @ w.T
+        y[0, 0] += 0.02 * np.abs(y).max() if w[0, 0] == weights[wrong][0, 0] else 0
+        return y
+
+    name = f"a-little-wrong-{wrong}"
+    glenside.Accelerator(
+        name,
+        operands={"x": "((M) (K))", "w": "((N) (K))"},
+        computes="(compute dot (cart-prod ?x ?w))",
+        simulate=simulate,
+    )
+    nodes = [
+        helper.make_node("MatMul", ["x", "first"], ["one"]),
+        helper.make_node("MatMul", ["one", "second"], ["two"]),
+        helper.make_node("Mul", ["two", "zero"], ["none"]),
+        helper.make_node("Sigmoid", ["none"], ["y"]),
+    ]
+    model = onnx_model(
+        nodes, {"x": np.zeros((4, 8), "float32")}, {**weights, "zero": np.float32(0)}
+    )
+    value = {"first": "one", "second": "two"}[wrong]
+    with pytest.raises(CheckFailed, match=rf"value '{value}' .* do not show: .*<call {name} "):
+        glenside.optimize(model, name)
+
+
 def test_what_is_all_rounding_is_not_blamed():
     x = builders.tensor("x", (4, 15))
     mean, total = (builders.compute(name, rows(x)) for name in ("mean", "sum"))

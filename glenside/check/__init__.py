@@ -136,6 +136,7 @@ class _Comparison:
         self._numerics = any(map(has_own_numerics, self._order))
         self._restated = any(r.matches for r in program.report.rules if r.name in RESTATED)
         self._stepping = self._restated or any(map(is_stepping, model.terms()))
+        self._calls = any(term.op in ("call", "blocked") for term in self._order)
         # Whatever the dtypes of values are, they come from the coarsest there is.
         dtypes = {term.dtype for term in topological_order(model.roots)}
         self._coarsest = max((TOLERANCE[d] for d in HALVES if d in dtypes), default=0.0)
@@ -172,7 +173,8 @@ class _Comparison:
             if unsound:
                 self._fail_output(results, expected, self._told(unsound[0].imported), True)
             self._judge(results, expected, traced)
-        elif self._stepping and traced:
+        elif (self._stepping or self._calls) and traced:
+            # Units are judged call by call: from the inputs on, differences would add up.
             self._check_held(traced)
         if wrong:
             suspect = wrong[0]
@@ -231,10 +233,12 @@ class _Comparison:
         judged = self._compiled(traced)
         self.steps += judged.steps
         if judged.culprit is not None:
+            name = self._first_named(self.program.terms, self.program.names, judged.culprit)
+            where = "an inner value" if name is None else f"value {name!r}"
             raise CheckFailed(
-                f"the inner value {judged.culprit!r} of {self.model.name} differs from NumPy by "
-                f"{judged.error:.2e} (relative), which the outputs on random inputs do not show: "
-                f"compiled code is wrong"
+                f"{where} of {self.model.name} differs from NumPy by {judged.error:.2e} "
+                "(relative), which the outputs on random inputs do not show: what computes it "
+                f"wrongly is {judged.culprit!r}"
             )
 
     def _compiled(self, traced: Mapping[Term, Array]) -> Judged:

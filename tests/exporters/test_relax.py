@@ -246,3 +246,11 @@ def test_kernels_that_say_nonsense_are_refused(meaning: str, said: str) -> None:
             module.update_func(variable, function.with_attr("glenside.meaning", meaning))
     with pytest.raises(ModelError, match=said):
         import_relax(module)
+
+
+def test_names_that_become_one_identifier_stay_apart() -> None:
+    a, b, c = (builders.tensor(name, (2,)) for name in ("a.b", "a_b", "a/b"))
+    term = builders.elementwise("sub", builders.elementwise("sub", a, b), c)
+    module = assert_same([term], {"a.b": np.float32([9, 8]), "a_b": np.float32([1, 2]),
+                                  "a/b": np.float32([3, 5])})  # fmt: skip
+    assert [p.name for p in module["main"].params] == ["a_b_1", "a_b", "a_b_2"]

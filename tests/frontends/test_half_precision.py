@@ -314,3 +314,14 @@ def test_an_element_of_a_local_response_of_zeros_is_zero():
     x = np.array([300, 0, -300, 75], "float16").reshape(1, 4, 1)
     (got,) = evaluate(made.roots, {"x": x})
     np.testing.assert_array_equal(got.ravel(), np.float16([1, 0, -1, 1]))
+
+
+def test_a_mean_of_several_tensors_whose_sum_is_beyond_the_range():
+    x = np.array([[60000, -60000, 2]], "float16")
+    tensor = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT16, x.shape)
+    result = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT16, x.shape)
+    graph = helper.make_graph([N("Mean", ["x", "x", "x"], ["y"])], "mean", [tensor], [result])
+    model = load_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]))
+    (y,) = evaluate(model.roots, {"x": x})
+    assert y.dtype == np.float16
+    np.testing.assert_array_equal(y, x)

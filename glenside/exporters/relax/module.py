@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -67,8 +67,8 @@ class _Writer:
         self._name, self._pieces, self._spelled, self._names = name, pieces, spelled, names
         self._builder = relax.BlockBuilder()
         self._inputs = {
-            each: relax.Var(_identifier(each), relax.TensorType(type_.shape, type_.dtype))
-            for each, type_ in inputs.items()
+            each: relax.Var(spelled, relax.TensorType(type_.shape, type_.dtype))
+            for (each, type_), spelled in zip(inputs.items(), _identifiers(inputs), strict=True)
         }
         self._values: dict[Term, Any] = {}
         self._numbers: dict[Term, Any] = {}
@@ -182,3 +182,17 @@ def _kind(term: Term) -> str:
 def _identifier(name: str) -> str:
     spelled = re.sub(r"\W", "_", name)
     return spelled if spelled[:1].isalpha() else f"v_{spelled}"
+
+
+def _identifiers(names: Collection[str]) -> list[str]:
+    """An identifier for each name, all different: callers of a module tell parameters by them."""
+    taken = {name for name in names if _identifier(name) == name}
+    found = []
+    for name in names:
+        spelled = stem = _identifier(name)
+        count = 1
+        while spelled != name and spelled in taken:
+            spelled, count = f"{stem}_{count}", count + 1
+        taken.add(spelled)
+        found.append(spelled)
+    return found

@@ -6,7 +6,7 @@ from glenside.frontends.lowering.phrases import div, elementwise, like, maximum,
 from glenside.frontends.onnx.node import Node, dtype_name, operator
 from glenside.language import Term, builders
 from glenside.language.functions import FUNCTIONS
-from glenside.language.shape import FLOATS
+from glenside.language.shape import FLOATS, HALVES
 
 _ATTRIBUTED = frozenset({"IsInf"})
 """Operators that have attributes, which say what else they mean."""
@@ -58,8 +58,14 @@ def _variadic(node: Node) -> Term:
     operands = [node.scalar(i) for i in range(len(node.inputs))]
     if not operands:
         raise node.error("takes at least one operand")
-    total = elementwise(_VARIADIC[node.operator], *operands) if operands[1:] else operands[0]
-    return div(total, len(operands)) if node.operator == "Mean" else total
+    if not operands[1:]:
+        return operands[0]
+    dtype = operands[0].dtype
+    if node.operator == "Mean" and dtype in HALVES:
+        # A sum of halves may leave their range though the mean does not.
+        operands = [builders.cast(each, "float32") for each in operands]
+    total = elementwise(_VARIADIC[node.operator], *operands)
+    return builders.cast(div(total, len(operands)), dtype) if node.operator == "Mean" else total
 
 
 @operator("Pow")

@@ -54,7 +54,8 @@ class Walk:
     def run(self, main: Any, arguments: list[Value], progress: Progress | None = None) -> Value:
         """The value of ``main``; raises :class:`ModelError`."""
         result = self._function(main, arguments, progress)
-        if self._unsupported:
+        if self._unsupported and _lacks(result):
+            # What the result does not depend on need not be supported.
             raise UnsupportedOperator(self._unsupported)
         if self._problem is not None:
             raise self._problem
@@ -270,6 +271,17 @@ class Walk:
         result = apply_function(str(meaning), given)
         self.calls.append((str(call.args[0].name_hint), result))
         return result
+
+
+def _lacks(result: Any) -> bool:
+    """Whether a value, or one in a tuple, could not be lowered."""
+    pending = [result]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Missing):
+            return True
+        pending += value if isinstance(value, tuple) else ()
+    return False
 
 
 def _parts(expression: Any, name: str) -> Iterator[tuple[Any, str]]:

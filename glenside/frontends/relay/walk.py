@@ -130,7 +130,8 @@ class Walk:
         if self.main.result_type is not None:
             at = self.main.body.result.at
             self._check(self.main.result_type, result, at, "the result of @main")
-        if self._unsupported:
+        if self._unsupported and result is None:
+            # What the result does not depend on need not be supported.
             raise UnsupportedOperator(self._unsupported)
         if self._problem is not None:
             raise self._problem

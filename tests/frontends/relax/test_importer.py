@@ -206,7 +206,7 @@ def main(x: TENSOR(4, 6))):
                         R.const([1.0] * 6), axis=1, training=True)
     d = R.nonzero(b)
     e = R.unique(x)
-    return x
+    return (c, d, e)
 """)
         )
     assert [(n.node, n.operator) for n in caught.value.nodes] == [
@@ -216,6 +216,19 @@ def main(x: TENSOR(4, 6))):
         ("e", "unique"),
     ]
     assert "training" in str(caught.value)
+
+
+def test_what_the_result_does_not_need_may_be_unsupported() -> None:
+    model = import_relax(
+        module_of("""
+@R.function
+def main(x: TENSOR(4, 6))):
+    a = R.nonzero(x)
+    b = R.add(a, a)
+    return (x, R.nn.relu(x))
+""")
+    )
+    assert len(model.outputs) == 2
 
 
 def test_tir_functions_are_unsupported() -> None:

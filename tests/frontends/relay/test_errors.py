@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from glenside.errors import GlensideError, ModelError, UnsupportedOperator
 from glenside.frontends.relay import import_relay
+from glenside.language import to_text
 
 HEAD = "def @main(%x: Tensor[(2, 3), float32]) {\n"
 
@@ -47,6 +48,12 @@ def test_one_clear_line(text, message):
     with pytest.raises(ModelError, match=message) as caught:
         import_relay(text)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("binding", ["%0 =", "let %0 ="])
+def test_what_the_result_does_not_need_may_be_unsupported(binding):
+    model = import_relay(f"{HEAD} {binding} nn.fancy(%x); nn.relu(%x) }}")
+    assert "relu" in to_text(*model.roots)
 
 
 def test_everything_unsupported_is_in_one_error():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from glenside.frontends.kinds import Ints
 from glenside.frontends.lowering.axes import axes_of, axis_of
@@ -16,6 +17,7 @@ from glenside.frontends.lowering.phrases import (
     sub,
 )
 from glenside.frontends.lowering.running import running
+from glenside.frontends.lowering.tvm_reduction import mean
 from glenside.frontends.relax.signature import operator
 from glenside.language import Term, builders
 
@@ -27,7 +29,9 @@ def _axes(axis: Ints | None, rank: int) -> list[int]:
 def _reduction(function: str) -> Callable[..., Term]:
     def apply(x: Term, *, axis: Ints | None, keepdims: bool) -> Term:
         axes = _axes(axis, x.type.rank)
-        return reduce(function, x, axes, keepdims) if axes else x
+        if not axes:
+            return x
+        return (mean if function == "mean" else partial(reduce, function))(x, axes, keepdims)
 
     return apply
 
@@ -40,8 +44,8 @@ for _name in ("max", "mean", "min", "prod", "sum"):
 def variance(x: Term, *, axis: Ints | None, keepdims: bool) -> Term:
     """The mean square of what remains when the mean is taken off."""
     axes = _axes(axis, x.type.rank)
-    centred = sub(x, reduce("mean", x, axes, True))
-    return reduce("mean", square(centred), axes, keepdims)
+    centred = sub(x, mean(x, axes, True))
+    return mean(square(centred), axes, keepdims)
 
 
 @operator("std")

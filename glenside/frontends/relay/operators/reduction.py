@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 from glenside.frontends.kinds import Ints
 from glenside.frontends.lowering.axes import axes_of, axis_of
@@ -20,10 +21,10 @@ from glenside.frontends.lowering.phrases import (
     sub,
 )
 from glenside.frontends.lowering.running import running
+from glenside.frontends.lowering.tvm_reduction import mean
 from glenside.frontends.relay.signature import operator
 from glenside.frontends.relay.types import Value
 from glenside.language import Term, builders
-from glenside.language.shape import FLOATS
 
 
 def _reduced_axes(axis: int | Ints | None, rank: int, exclude: bool) -> list[int]:
@@ -47,10 +48,7 @@ def _reduction(function: str) -> Callable[..., Value]:
         axes = _reduced_axes(axis, x.type.rank, exclude)
         if not axes:
             return x
-        if function == "mean" and x.dtype not in FLOATS:
-            count = math.prod(x.shape[each] for each in axes)
-            return div(reduce("sum", x, axes, keepdims), count)
-        return reduce(function, x, axes, keepdims)
+        return (mean if function == "mean" else partial(reduce, function))(x, axes, keepdims)
 
     return apply
 
