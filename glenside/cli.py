@@ -195,14 +195,14 @@ def optimize(
     if ilp_limit is not None and extractor != "ilp":
         raise InputError(f"--ilp-limit is for --extractor ilp, not {extractor}")
     if output is not None:
-        check_can_save(target or DEFAULT_TARGET)  # Before all that takes long.
+        check_can_save(_named(target))  # Before all that takes long.
     quantization = None
     if quantize is not None:
         quantization = Quantization(read_npz(quantize), 100.0 if percentile is None else percentile)
     with _progress() as listener:
         program = glenside.optimize(
             model,
-            target or DEFAULT_TARGET,
+            _named(target),
             shapes=_shapes(shape),
             params=read_npz(params) if params else None,
             **_rules(rules, add_rules, imports),
@@ -440,9 +440,10 @@ def explain(
 
     --target, --shape, --params and rules are for models: a saved program has its own.
     """
-    saved = Path(program).is_dir()  # What is told of it needs no compiled code.
+    # What is told of a saved program needs no compiled code.
+    trusted = not _is_saved(program)
     told = _program(
-        program, target, shape, params, rules, add_rules, imports, trusted=not saved
+        program, target, shape, params, rules, add_rules, imports, trusted=trusted
     ).explain(node)
     if as_json:
         print(json.dumps(told.to_json(), indent=2))
@@ -486,7 +487,7 @@ def explore(
 
     exploration = glenside.explore(
         model,
-        target or DEFAULT_TARGET,
+        _named(target),
         shapes=_shapes(shape),
         params=read_npz(params) if params else None,
         **_rules(rules, add_rules, imports),
@@ -733,6 +734,16 @@ def check_rules(
         raise typer.Exit(3)
 
 
+def _is_saved(program: str) -> bool:
+    """Whether what was named is a saved program rather than a model."""
+    return program != "" and os.path.isdir(program)
+
+
+def _named(target: str | None) -> str:
+    """The target of an option; one that is empty is none, and is refused as such."""
+    return DEFAULT_TARGET if target is None else target
+
+
 def _program(
     program: str,
     target: str | None,
@@ -745,7 +756,7 @@ def _program(
     trusted: bool = True,
 ) -> Program:
     """The program saved in a directory, or a model optimised as the options say."""
-    if program and Path(program).is_dir():
+    if _is_saved(program):
         for option, value in (
             ("--target", target),
             ("--shape", shape),
@@ -753,7 +764,7 @@ def _program(
             ("--rules", rules),
             ("--add-rules", add_rules),
         ):
-            if value:
+            if value is not None:
                 raise InputError(f"{option} is for a model; {program} is a saved program")
         return glenside.load(program, trusted=trusted)
     if not trusted:
@@ -761,7 +772,7 @@ def _program(
     with _progress() as listener:
         return glenside.optimize(
             program,
-            target or DEFAULT_TARGET,
+            _named(target),
             shapes=_shapes(shape),
             params=read_npz(params) if params else None,
             **_rules(rules, add_rules, imports),
