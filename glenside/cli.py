@@ -26,7 +26,7 @@ from glenside import start_up
 from glenside.array_files import read_array, read_npz, write_npz
 from glenside.errors import CheckFailed, Damaged, GlensideError, InputError
 from glenside.explore_hardware import AREAS, SOLVER_LIMIT
-from glenside.files import write_text
+from glenside.files import write_bytes, write_text
 from glenside.hardware_front import check_plot_path
 from glenside.hw_targets.target import Progress as Listener
 from glenside.hw_targets.target import check_can_save
@@ -636,7 +636,7 @@ def sample(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Where to; NAME.onnx by default."),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="What weights are drawn from.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="What weights are drawn from.")] = 0,
 ) -> None:
     """Write a real network to try things on, its weights drawn; without NAME, list them."""
     from glenside.samples import sample_model, sample_names
@@ -645,7 +645,11 @@ def sample(
         _out.print("\n".join(sample_names()))
         return
     path = output or Path(f"{name}.onnx")
-    path.write_bytes(sample_model(name, seed).SerializeToString())
+    data = sample_model(name, seed).SerializeToString()
+    try:
+        write_bytes(path, data)
+    except OSError as problem:
+        raise InputError(f"cannot write {path}: {problem.strerror}") from problem
     _out.print(f"{path}: images of (1, 3, 224, 224)")
 
 
@@ -692,8 +696,8 @@ def check_rules(
     from glenside.rewrites.ruleset import all_rules, explored_with
     from glenside.rewrites.soundness import judge
 
-    chosen = _find_rules(rules) if rules else all_rules()
-    if not rules:
+    chosen = all_rules() if rules is None else _find_rules(rules)
+    if rules is None:
         added = explored_with(lambda: [chosen], add_rules=_imported_rules(imports))
         chosen = replace(chosen, rules=tuple(rule for each in added for rule in each))
     count, done = len(chosen.rules), itertools.count(1)

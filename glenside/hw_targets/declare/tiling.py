@@ -25,6 +25,7 @@ from glenside.hw_targets.declare.samples import samples, varied
 from glenside.hw_targets.declare.sizes import Condition, Size
 from glenside.hw_targets.declare.template import OperandType, Template
 from glenside.language import builders
+from glenside.language.memory import require
 from glenside.language.shape import FLOATS, lowest
 from glenside.language.term import Term
 
@@ -165,11 +166,16 @@ class Declaration:
     dtype: str
 
     def arrays(self, sizes: Sizes, low: int = -4, high: int = 4, seed: int = 0) -> list[Array]:
-        """Whole numbers as operands, always the same."""
+        """Whole numbers as operands, always the same.
+
+        :raises NotEnoughMemory: they take more than there is.
+        """
         rng = np.random.default_rng(seed)
         result = []
-        for declared in self.operands.values():
-            wanted = declared.of(sizes, self.dtype)
+        types = [declared.of(sizes, self.dtype) for declared in self.operands.values()]
+        drawn = sum(each.size for each in types) * np.dtype(np.int64).itemsize
+        require(drawn, f"trying the unit with {_shown(sizes)}")
+        for wanted in types:
             least = max(low, int(lowest(wanted.dtype))) if wanted.dtype not in FLOATS else low
             values = rng.integers(least, max(high, least) + 1, wanted.shape)
             result.append(values.astype(wanted.dtype))
