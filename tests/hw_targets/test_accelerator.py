@@ -277,7 +277,6 @@ REFUSED = {
         "unsatisfiable: no sizes satisfy 'K % 2 == 0' and 'K == 3'"),
     "divided by zero": (
         {"computes": "(compute dot (cart-prod (reshape (M//0) (K) ?x) ?w))"}, "divided by zero"),
-    "more than there is": ({"tile": {"K": 10**13}}, "trying the unit with .* are available"),
     "no constraint": ({"constraints": ["K * 2"]}, "must compare sizes"),
     "no size": ({"constraints": ["L > 2"]}, "L is no size; the sizes are M, K, N"),
     "no arithmetic": ({"constraints": ["len(K) > 2"]}, "is no size"),
@@ -300,6 +299,8 @@ REFUSED = {
     "operands of another kind": ({"operands": ["((M) (K))"]}, "operands must be a mapping"),
     "simulator of another kind": ({"simulate": 3}, "simulate must be a function"),
     "default of another kind": ({"defaults": {"w": "0"}}, "defaults must be a mapping .* numbers"),
+    "no dtypes": ({"dtypes": []}, "dtypes must be at least one dtype, or None for all"),
+    "loops of another kind": ({"loops": "no"}, "loops must be True or False"),
     "name of another kind": ({"name": 3}, "name must be a text"),
     "target that is joined": ({"target": "one+other"}, "is no name of a target"),
     "target with options of another kind": (
@@ -311,6 +312,18 @@ REFUSED = {
     "name of a unit of another target": (
         {"name": "vta-dense", "target": "test-other"}, "the target vta has a unit of that name"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["tile", "lanes"])
+def test_a_unit_of_any_size_is_declared_at_once(kind):
+    """What is argued of its term is not tried on operands that would fill the memory."""
+    for each in ({"M": 1024, "K": 1024, "N": 1024}, {"K": 10**12}):
+        unit = Accelerator("test-large", **GEMM, **{kind: each})
+        sizes = unit.tiling.covered({"M": 1, "K": each["K"] + 1, "N": 1})
+        assert sizes == {"M": each.get("M", 1), "K": 2 * each["K"], "N": each.get("N", 1)}
+    with pytest.raises(TargetError, match="K cannot be (cut|padded).* differs for|K cannot be cut"):
+        Accelerator("test-large", operands={"x": "((M) (K))"}, computes="(compute mean ?x)",
+                    **{kind: {"K": 10**5}})  # fmt: skip
 
 
 @pytest.mark.parametrize("case", REFUSED)
