@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -89,6 +90,11 @@ ParamsOption = Annotated[
     ),
 ]
 
+PrecisionOption = Annotated[
+    str | None,
+    typer.Option(metavar="DTYPE", help="float16 or bfloat16: computes float32 values so."),
+]
+
 
 def _import_all(modules: list[str] | None) -> list[str]:
     for name in modules or []:
@@ -144,21 +150,25 @@ def optimize(
         typer.Option(metavar="DIR", help="Write the program as C source to this directory."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
-    precision: Annotated[
-        str | None,
-        typer.Option(metavar="DTYPE", help="float16 or bfloat16: computes float32 values so."),
-    ] = None,
+    precision: PrecisionOption = None,
     node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
     iter_limit: Annotated[int, typer.Option(min=0, help="Most iterations.")] = ITER_LIMIT,
     time_limit: Annotated[
         float | None,
         typer.Option(min=0, help="Most seconds in all, but importing and quantising."),
     ] = None,
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BYTES",
+            help="Most memory beside operands and results: bytes, or 64MB, 64MiB and the like.",
+        ),
+    ] = None,
     cost_model: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="In place of the target's own: maximise-offload, roofline or cycles.",
+            help="In place of the target's own: maximise-offload, roofline, cycles or memory.",
         ),
     ] = None,
     extractor: Annotated[
@@ -210,6 +220,7 @@ def optimize(
             node_limit=node_limit,
             iter_limit=iter_limit,
             time_limit=time_limit,
+            memory_limit=memory_limit,
             cost_model=cost_model,
             extractor=extractor,
             quantize=quantization,
@@ -533,6 +544,7 @@ def tune(
     add_rules: AddRulesOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
+    precision: PrecisionOption = None,
     candidates: Annotated[
         int, typer.Option(min=1, help="Mappings to measure of each product.")
     ] = 16,
@@ -590,6 +602,7 @@ def tune(
             given: dict[str, Any] = {
                 "shapes": _shapes(shape),
                 "params": read_npz(params) if params else None,
+                "precision": precision,
                 "candidates": candidates,
                 "time_limit": time_limit,
                 "file": file,
@@ -673,6 +686,12 @@ def check_rules(
     ] = None,
     imports: ImportOption = None,
     examples: Annotated[int, typer.Option(min=1, help="Random programs for each rule.")] = 100,
+    prove: Annotated[
+        bool, typer.Option("--prove", help="Prove them for all sizes; try what is not proved.")
+    ] = False,
+    bound: Annotated[
+        int, typer.Option(min=0, help="Ranks up to which proofs go that are not for all ranks.")
+    ] = 2,
     time_limit: Annotated[
         float | None,
         typer.Option(min=0, help="Seconds after which no rule is begun; by default all are tried."),
@@ -683,10 +702,17 @@ def check_rules(
 
     Exit code 0: all rules are sound as far as was tried. 1: one is unsound. 2: the rules cannot be
     tried. 3: none is known to be unsound, but one fired on no program, or time was up before its
-    turn, so that nothing is known of it.
+    turn, so that nothing is known of it. With --prove, rules are proved and those that are not are
+    tried; 1 where one fails on a program, else 0.
     """
     if rules is None:
         _err.print("loading all rules that ship")
+    if prove:
+        from glenside.rewrites.ruleset import all_rules
+
+        chosen = all_rules() if rules is None else _find_rules(rules)
+        _prove_rules(chosen, bound, examples, as_json)
+        return
     try:
         import hypothesis  # noqa: F401  (The kit needs it, the rest of the package does not.)
     except ImportError as problem:
@@ -746,6 +772,41 @@ def _is_saved(program: str) -> bool:
 def _named(target: str | None) -> str:
     """The target of an option; one that is empty is none, and is refused as such."""
     return DEFAULT_TARGET if target is None else target
+
+
+def _prove_rules(chosen: RuleSet, bound: int, examples: int, as_json: bool) -> None:
+    from glenside.rewrites.soundness.proofs import Proved, prove_all
+
+    done = itertools.count(1)
+
+    def proved(verdict: Any) -> None:
+        told = f"{next(done)}/{len(chosen.rules)} {verdict.rule}: {verdict.verdict}"
+        _err.print(Text(told), soft_wrap=True)
+
+    with _progress() as listener:
+        verdicts = prove_all(
+            chosen,
+            bound=bound,
+            examples=examples,
+            jobs=os.cpu_count() or 1,
+            progress=listener,
+            proved=proved,
+        )
+    if as_json:
+        print(json.dumps([verdict.data() for verdict in verdicts], indent=2))
+    else:
+        colours = {"proved": "green", "refuted": "red", "sampled": "yellow"}
+        table = Table("rule", "verdict", "for", "by, or open")
+        for verdict in verdicts:
+            told = Text(verdict.verdict, style=colours[verdict.verdict])
+            table.add_row(verdict.rule, told, verdict.holds, verdict.detail)
+        _out.print(table)
+        counts = Counter(verdict.verdict for verdict in verdicts)
+        every = sum(isinstance(each, Proved) and each.ranks is None for each in verdicts)
+        counted = ", ".join(f"{counts[each]} {each}" for each in colours)
+        _out.print(f"{counted}; {every} for all ranks")
+    if not all(verdict.ok for verdict in verdicts):
+        raise typer.Exit(1)
 
 
 def _program(

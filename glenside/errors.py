@@ -67,6 +67,10 @@ class NotEnoughMemory(GlensideError, MemoryError):
     """Something would take more memory than there is; found out before it is taken."""
 
 
+class MemoryLimit(GlensideError):
+    """No program that is known of a model keeps the memory limit that was asked for."""
+
+
 class RewriteFailed(GlensideError):
     """A rule cannot be applied to a program; nothing is wrong with the program."""
 

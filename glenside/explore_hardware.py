@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glenside.errors import InputError, NotOptimised, TargetError
-from glenside.frontends import load_model
+from glenside.errors import InputError, TargetError
 from glenside.hardware_front import HardwareFront, HardwarePoint
 from glenside.hw_targets.offload import JOINED, OffloadTarget, joined
 from glenside.hw_targets.systolic_array import NAME as SYSTOLIC_ARRAY
@@ -19,6 +18,7 @@ from glenside.hw_targets.target import Progress, find_target
 from glenside.hw_targets.timing import Cycles, area_of
 from glenside.language import CALLS
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
+from glenside.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from glenside.extraction.problem import Member
@@ -81,8 +81,6 @@ def explore_hardware(
     from glenside.extraction import dag_cost
     from glenside.extraction.hardware import choose_units
     from glenside.extraction.problem import build_classes, pose
-    from glenside.fallback import Failure, unexplored
-    from glenside.rewrites import saturate
     from glenside.rewrites.ruleset import explored_with
 
     started = time.perf_counter()
@@ -94,36 +92,15 @@ def explore_hardware(
     if not isinstance(costs, Cycles):
         raise InputError(f"cost_model must be a glenside.hw_targets.timing.Cycles, got {costs!r}")
 
-    def announce(stage: str, done: int, total: int) -> None:
-        if progress:
-            progress(stage, done, total)
-
-    announce("import", 0, 0)
-    imported = load_model(model, shapes=shapes, params=params)
-    announce("saturate", 0, 0)
+    pipeline = Pipeline(
+        "no unit is given any work", progress=progress, own_costs=cost_model is not None
+    )
+    imported = pipeline.imported(model, shapes=shapes, params=params).model
     using = explored_with(
         lambda: joined(JOINED.join(chosen)).rules() if chosen else [], rules, add_rules
     )
-    failure = Failure("no unit is given any work", NotOptimised, cost_model is not None)
-    told: list[BaseException] = []
-
-    def saturating(done: int, total: int) -> None:
-        try:
-            announce("saturate", done, total)
-        except BaseException as raised:
-            told.append(raised)
-            raise
-
-    with failure.caught("saturate", told):
-        explored = saturate(
-            imported.roots,
-            using,
-            node_limit=node_limit,
-            iter_limit=iter_limit,
-            progress=saturating,
-        )
-    if failure.reason is not None:
-        explored = unexplored(imported.roots, using)
+    explored = pipeline.explored(imported, using, node_limit=node_limit, iter_limit=iter_limit)
+    announce = pipeline.clock.tell
     announce("choose", 0, len(budgets))
     problem = pose(explored.egraph, costs)
     owner = {
@@ -163,7 +140,7 @@ def explore_hardware(
         nodes=explored.nodes,
         stop_reason=explored.stop_reason.value,
         seconds=time.perf_counter() - started,
-        failure=failure.reason,
+        failure=pipeline.failure.reason,
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import os
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -54,15 +55,17 @@ class Failure:
             )
             if theirs or not _is_unexpected(problem):
                 raise
-            self.tell(stage, problem, stacklevel=4)
+            self.tell(stage, problem)
 
-    def tell(self, stage: str, problem: BaseException, stacklevel: int = 2) -> None:
-        """Takes down what went wrong, and warns of it."""
+    def tell(self, stage: str, problem: BaseException) -> None:
+        """Takes down what went wrong, and warns the caller of Glenside of it."""
         told = " ".join(f"{type(problem).__name__}: {problem}".split())
         self.reason = f"{told} (in the stage {stage})"
         LOGGER.debug("optimisation failed", exc_info=problem)
         message = f"optimisation failed, {self._instead}: {self.reason}"
-        warnings.warn(message, self._warning, stacklevel=stacklevel + 1)
+        # Prefixes: a file's whole name would not be skipped.
+        ours = (os.path.dirname(__file__), contextlib.__file__.removesuffix(".py"))
+        warnings.warn(message, self._warning, stacklevel=2, skip_file_prefixes=ours)
 
 
 def _is_unexpected(problem: BaseException) -> bool:

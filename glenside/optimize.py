@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,24 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside import check as checking
-from glenside import quantization
-from glenside.deadline import Deadline, TimeIsUp, check_time, within
+from glenside.deadline import TimeIsUp, check_time, within
 from glenside.deferred import Deferred
 from glenside.errors import (
     CheckFailed,
-    GlensideError,
     InputError,
-    NotEnoughMemory,
     NotExplained,
-    NotOptimised,
 )
-from glenside.frontends import load_model
 from glenside.hw_targets.offload import float_products
 from glenside.hw_targets.target import Executable, Progress, Target, find_target
 from glenside.interrupt import between_steps
 from glenside.language import Model, Term, topological_order
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
-from glenside.precision import in_precision, without_halves
+from glenside.memory_limit import check_held, parse_bytes, with_scratch
+from glenside.pipeline import EXPLAINING, Imported, Pipeline
 from glenside.program import Program
 from glenside.report import (
     Report,
@@ -58,6 +52,7 @@ def optimize(
     node_limit: int = NODE_LIMIT,
     iter_limit: int = ITER_LIMIT,
     time_limit: float | None = None,
+    memory_limit: int | float | str | None = None,
     cost_model: CostModel | str | None = None,
     extractor: str = "best",
     ilp_limit: float | None = None,
@@ -83,7 +78,11 @@ def optimize(
         extracting three fifths of the rest. Where that does not do, the program is the cheapest
         known so far, at worst the one imported, and it is compiled at its first run or not checked
         where there is no time left for that; the report says so (:attr:`Report.cut`).
-    :param cost_model: a cost model or the name of one; the target's own by default.
+    :param memory_limit: bytes, or text such as ``"64MB"``, that the program may hold beside its
+        operands and results (:attr:`Report.memory`): the cheapest form that can be kept below is
+        compiled.
+    :param cost_model: a cost model or the name of one; the target's own by default. ``"memory"``
+        stores the fewest bytes on the way, then is best by the target's own.
     :param extractor: ``"best"``, ``"bottom-up"``, ``"greedy-dag"`` or ``"ilp"``, which can prove
         its answer optimal.
     :param ilp_limit: budget of ``"ilp"`` in the solver's deterministic seconds, which are of the
@@ -98,6 +97,7 @@ def optimize(
         precision it also tells what that costs against float32.
     :param egraph: a file that the explored e-graph is written to, as egraph-serialize's JSON.
     :param progress: called with (stage, steps done, steps in all).
+    :raises MemoryLimit: no form is known that keeps ``memory_limit``; says what is the least.
     :raises GlensideError: the model, target or an option cannot be used, or the check fails. An
         unexpected error while rewriting, and a rule that is found to be unsound there or by the
         check, only warn (:class:`~glenside.errors.NotOptimised`): the program is then the one
@@ -105,75 +105,49 @@ def optimize(
         (:class:`~glenside.errors.NotExplained`).
     """
     _check_limits(node_limit, iter_limit, time_limit, ilp_limit)
-    deadline = Deadline(time_limit)
+    most = None if memory_limit is None else parse_bytes(memory_limit)
     from glenside.explain.accounting import UNACCOUNTED, account
     from glenside.exporters.egraph import save_egraph
-    from glenside.extraction import ILP_LIMIT, extract, find_cost_model
-    from glenside.fallback import Failure, as_imported, unexplored
-    from glenside.rewrites import StopReason, saturate
+    from glenside.extraction import LeastMemory
+    from glenside.fallback import Failure
     from glenside.rewrites.ruleset import explored_with
 
-    chosen = find_target(target)
-    costs = chosen.cost_model() if cost_model is None else find_cost_model(cost_model)
-    using = explored_with(chosen.rules, rules, add_rules)
-    clock = _Clock(progress)
     own_costs = not isinstance(cost_model, str | None)
-    failure = Failure("the program is compiled as it was imported", NotOptimised, own_costs)
-    untold = Failure("nothing is told of where calls came from", NotExplained, own_costs)
+    pipeline = Pipeline(
+        "the program is compiled as it was imported",
+        progress=progress,
+        time_limit=time_limit,
+        own_costs=own_costs,
+    )
+    chosen = find_target(target)
+    costs = _costs(cost_model, chosen)
+    using = explored_with(chosen.rules, rules, add_rules)
+    clock, deadline, failure, cut = (
+        pipeline.clock, pipeline.deadline, pipeline.failure, pipeline.cut,
+    )  # fmt: skip
 
-    if precision is not None and quantize is not None:
-        raise InputError("precision and quantize both say what to compute in: give one of them")
-    with clock.stage("import") as step:
-        imported = load_model(model, shapes=shapes, params=params, progress=step)
-        full = imported  # What half precision is held against.
-        if precision is not None:
-            imported = in_precision(imported, precision)
-    error = None
-    if quantize is not None:
-        with clock.stage("quantise") as step:
-            imported, error = quantization.quantize(
-                imported, quantization.as_quantization(quantize), step
-            )
-    cut: list[str] = []
-    share = deadline.share(_EXPLORING)
-    with failure.caught("saturate", clock.raised), clock.stage("saturate") as step:
-        try:
-            with within(share):
-                explored = saturate(
-                    imported.roots,
-                    using,
-                    node_limit=node_limit,
-                    iter_limit=iter_limit,
-                    time_limit=None if time_limit is None else max(share.left(), 0.0),
-                    progress=step,
-                )
-        except TimeIsUp:
-            explored = unexplored(imported.roots, using, StopReason.TIME_LIMIT)
-            cut.append("saturate")
-    if failure.reason is not None:
-        explored = unexplored(imported.roots, using)
+    taken = pipeline.imported(
+        model, shapes=shapes, params=params, precision=precision, quantize=quantize
+    )
+    imported = taken.model
+    explored = pipeline.explored(imported, using, node_limit=node_limit, iter_limit=iter_limit)
     if egraph is not None:
         save_egraph(egraph, explored.egraph, costs)
-    with failure.caught("extract", clock.raised), clock.stage("extract"):
-        try:
-            with within(deadline.share(_EXTRACTING)):
-                extracted = extract(
-                    explored.egraph,
-                    costs,
-                    extractor=extractor,
-                    original=imported.roots,
-                    ilp_limit=ILP_LIMIT if ilp_limit is None else ilp_limit,
-                    constants=imported.params.keys(),
-                )
-        except TimeIsUp:
-            extracted = as_imported(imported.roots, costs, imported.params.keys())
-            cut.append("extract")
-    if failure.reason is not None:
-        extracted = as_imported(imported.roots, costs, imported.params.keys())
+    extracted = pipeline.extracted(
+        explored, imported, costs, extractor=extractor, ilp_limit=ilp_limit
+    )
+    # Who asks for the least memory wants none of it for partial sums.
+    scratch = 0 if isinstance(costs, LeastMemory) else None
+    if most is not None:
+        extracted, scratch = pipeline.held(
+            most, chosen, scratch, extracted, explored, imported, costs,
+            extractor=extractor, ilp_limit=ilp_limit,
+        )  # fmt: skip
+    untold = Failure("nothing is told of where calls came from", NotExplained, own_costs)
     accounted = UNACCOUNTED
     with untold.caught("explain", clock.raised), clock.stage("explain"):
         if failure.reason is None:
-            with within(deadline.share(_EXPLAINING)):
+            with within(deadline.share(EXPLAINING)):
                 accounted = account(imported, chosen, using, explored, extracted, costs)
             cut += ["explain"] * accounted.cut
 
@@ -186,9 +160,12 @@ def optimize(
                 if progress:
                     progress(what, done, total)
 
-            return chosen.compile(
+            made = with_scratch(chosen, scratch).compile(
                 extracted.terms, imported.inputs, imported.params, progress=compiling
             )
+            if most is not None:
+                check_held(made, most)
+            return made
 
     executable: Executable
     with clock.stage("compile"):
@@ -212,7 +189,7 @@ def optimize(
         iterations=len(explored.iterations),
         nodes=explored.nodes,
         classes=explored.classes,
-        seconds=clock.seconds(),
+        seconds=Seconds.of(clock.seconds),
         cost_model=costs.name,
         cost_before=extracted.original_cost,
         cost_after=extracted.cost,
@@ -226,9 +203,11 @@ def optimize(
         left=accounted.left,
         untried=explored.untried,
         failure=failure.reason,
-        quantization=error,
+        quantization=taken.quantization,
         note=float_products(chosen, used),
         cut=tuple(cut),
+        memory=None if "compile" in cut else getattr(executable, "footprint", None),
+        memory_limit=most,
     )
     names = {
         extracted.classes[number]: imported.names[term]
@@ -252,8 +231,7 @@ def optimize(
             if number in extracted.classes
         }
         try:
-            against = full if precision is not None else without_halves(imported)
-            _check(program, imported, counterparts, against, deadline, clock)
+            _check(program, taken, counterparts, pipeline)
         except CheckFailed as problem:
             if not (problem.rewriting and any(using)):
                 raise
@@ -265,6 +243,7 @@ def optimize(
                 params=params,
                 precision=precision,
                 time_limit=None if time_limit is None else max(deadline.left(), 0.0),
+                memory_limit=memory_limit,
                 cost_model=costs,
                 rules=(),
                 quantize=quantize,
@@ -277,23 +256,16 @@ def optimize(
 
 
 def _check(
-    program: Program,
-    imported: Model,
-    counterparts: Mapping[Term, Term],
-    full: Model | None,
-    deadline: Deadline,
-    clock: _Clock,
+    program: Program, taken: Imported, counterparts: Mapping[Term, Term], pipeline: Pipeline
 ) -> None:
-    """Has the report say how far the program is from what the interpreter computes.
-
-    :param full: the model in float32, where it computes in half precision.
-    """
+    """Has the report say how far the program is from what the interpreter computes."""
     missing = checking.LATE if "compile" in program.report.cut else program.unavailable()
     if missing is not None:
         program.report = program.report.not_checked(missing)
         return
     # Ctrl-C is held back, since one that is raised while terms are freed would be lost.
-    with clock.stage("check") as step, within(deadline), between_steps() as interrupted:
+    clock = pipeline.clock
+    with clock.stage("check") as step, within(pipeline.deadline), between_steps() as interrupted:
 
         def comparing(done: int, total: int) -> None:
             interrupted()
@@ -301,17 +273,28 @@ def _check(
                 step(done, total)
 
         outcome = checking.check(
-            program, imported, progress=comparing, counterparts=counterparts, full=full
+            program,
+            taken.model,
+            progress=comparing,
+            counterparts=counterparts,
+            full=taken.full(),
         )
-    program.report = program.report.checked(outcome, clock.seconds())
+    program.report = program.report.checked(outcome, Seconds.of(clock.seconds))
 
-
-_EXPLORING, _EXTRACTING, _EXPLAINING = 0.4, 0.6, 0.25
-"""Parts of the time left when they begin that stages may take; compiling and checking get the
-rest."""
 
 _LOADING = 3.0
 """Seconds that loading TVM takes, once a process."""
+
+
+def _costs(cost_model: CostModel | str | None, target: Target) -> CostModel:
+    """The cost model asked for, or the target's own, beside which memory is counted."""
+    from glenside.extraction import LeastMemory, find_cost_model
+
+    if cost_model is None:
+        return target.cost_model()
+    found = find_cost_model(cost_model)
+    named = isinstance(cost_model, str) and isinstance(found, LeastMemory)
+    return LeastMemory(target.cost_model()) if named else found
 
 
 def _check_limits(
@@ -329,49 +312,3 @@ def _check_limits(
 def _computes(model: Model) -> int:
     """Operators of a program that was given as terms."""
     return sum(term.op == "compute" for term in model.terms())
-
-
-@contextmanager
-def _memory(stage: str) -> Iterator[None]:
-    """Says in which stage memory was refused, where nobody counted it before."""
-    try:
-        yield
-    except GlensideError:
-        raise
-    except MemoryError as problem:
-        told = f"{stage} takes more memory than there is: {problem}".rstrip(": ")
-        raise NotEnoughMemory(told) from problem
-
-
-class _Clock:
-    """Times the stages and announces them; what listeners raise is kept in ``raised``."""
-
-    def __init__(self, progress: Progress | None) -> None:
-        self._progress = progress
-        self._seconds: dict[str, float] = {}
-        self.raised: list[BaseException] = []
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[Callable[[int, int], None] | None]:
-        start = time.perf_counter()
-        self._tell(name, 0, 0)
-        try:
-            with _memory(name):
-                listening = self._progress is not None
-                yield (lambda done, total: self._tell(name, done, total)) if listening else None
-        finally:
-            self._seconds[name] = time.perf_counter() - start
-
-    def _tell(self, name: str, done: int, total: int) -> None:
-        if self._progress is None:
-            return
-        try:
-            self._progress(name, done, total)
-        except BaseException as problem:
-            self.raised.append(problem)
-            raise
-
-    def seconds(self) -> Seconds:
-        s = self._seconds
-        stages = (s["import"], s["saturate"], s["extract"], s["compile"], s["explain"])
-        return Seconds(*stages, s.get("quantise", 0.0), s.get("check", 0.0))

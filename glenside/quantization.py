@@ -31,6 +31,7 @@ from glenside.language import (
     topological_order,
     trace,
 )
+from glenside.language.operators import Moves, transformers
 from glenside.language.shape import is_float
 from glenside.language.term import rebuild
 
@@ -42,12 +43,7 @@ DTYPE, LARGEST = "int8", 127
 DEEPEST = (2**31 - 1) // LARGEST**2
 """Products that int32 holds the sum of, whatever they are."""
 
-_MOVES = frozenset(
-    (
-        "access", "transpose", "windows", "slice", "squeeze", "unsqueeze", "broadcast", "flatten",
-        "reshape",
-    )
-)  # fmt: skip
+_MOVES = transformers(~Moves.ADDS)
 """Data movement of one operand; what it moves is quantised before."""
 
 Samples = Mapping[str, Array] | Sequence[Mapping[str, Array]]

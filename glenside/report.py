@@ -6,15 +6,17 @@ import dataclasses
 import io
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from glenside.codegen.footprint import Footprint
 from glenside.explain.records import SHOWN, Left
 from glenside.hw_targets.expansion import tile_calls
 from glenside.hw_targets.offload import accelerator_of, target_of
 from glenside.hw_targets.timing import term_cycles
 from glenside.language import CALLS, Term
+from glenside.language.memory import spelled
 from glenside.quantization import QuantizationError
 
 if TYPE_CHECKING:
@@ -33,6 +35,11 @@ class Seconds:
     """Exact matching, and finding out why layers stayed on the host."""
     quantise: float = 0.0
     check: float = 0.0
+
+    @staticmethod
+    def of(stages: Mapping[str, float]) -> Seconds:
+        """Of the seconds by the stages' names."""
+        return Seconds(**{"imported" if n == "import" else n: s for n, s in stages.items()})
 
 
 @dataclass(frozen=True)
@@ -122,7 +129,13 @@ class Report:
 
     cut: tuple[str, ...] = ()
     """Stages that a time limit ended: of saturate and extract the result is the program as
-    imported, explain tells less, and compile is left to the first run."""
+    imported, explain tells less, and compile is left to the first run. After memory no form was
+    found in time that keeps the limit, so the program is the one imported."""
+    memory: Footprint | None = None
+    """What the program holds beside its operands and results; None where it is not compiled yet, or
+    its target does not tell."""
+    memory_limit: int | None = None
+    """Bytes that it was to hold at most."""
 
     def checked(self, outcome: Checked, seconds: Seconds) -> Report:
         """The same report with the outcome of the check, and the time that took."""
@@ -181,6 +194,8 @@ class Report:
             "quantization": self.quantization and dataclasses.asdict(self.quantization),
             "note": self.note,
             "cut": list(self.cut),
+            "memory": self.memory and self.memory.to_json(),
+            "memory_limit": self.memory_limit,
         }
 
     @classmethod
@@ -189,6 +204,7 @@ class Report:
         fields = {f.name for f in dataclasses.fields(cls)}
         given = {name: value for name, value in data.items() if name in fields}
         seconds, lost = data["seconds"], data.get("quantization")
+        held = data.get("memory")
         return cls(
             **given
             | {
@@ -210,6 +226,7 @@ class Report:
                 "left": tuple(Left(**each) for each in data.get("left", ())),
                 "quantization": QuantizationError(**lost) if lost else None,
                 "cut": tuple(data.get("cut", ())),
+                "memory": Footprint.from_json(held) if held else None,
             }
         )
 
@@ -260,6 +277,10 @@ class Report:
         yield "cost before", self._cost(self.cost_before)
         proved = ", proved optimal" if self.optimal else ""
         yield "cost after", f"{self._cost(self.cost_after)}; by {self.extractor}{proved}"
+        if self.memory is not None:
+            yield "memory", str(self.memory)
+        if self.memory_limit is not None:
+            yield "memory limit", spelled(self.memory_limit)
         parts = (
             ("import", self.seconds.imported),
             ("saturate", self.seconds.saturate),

@@ -67,9 +67,14 @@ def with_drawn_weights(model: onnx.ModelProto, seed: int = 0) -> onnx.ModelProto
         shape = tuple(shapes[node.input[0]])
         drawn = _draw(rng, shape, variance=role[node.output[0]] in _VARIANCES)
         result.graph.initializer.append(numpy_helper.from_array(drawn, node.output[0]))
+    result.ir_version = max(result.ir_version, 4)  # Before, initializers had to be inputs.
     used = {name for node in result.graph.node for name in node.input}
-    for values in (result.graph.initializer, result.graph.input):
-        kept = [each for each in values if each.name in used]
+    weights = {each.name for each in result.graph.initializer}
+    for values, wanted in (
+        (result.graph.initializer, used),
+        (result.graph.input, used - weights),
+    ):
+        kept = [each for each in values if each.name in wanted]
         del values[:]
         values.extend(kept)
     return result

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glenside.errors import InputError, NotOptimised, TargetError
+from glenside.errors import InputError, TargetError
 from glenside.files import write_text
-from glenside.frontends import load_model
 from glenside.hw_targets.target import Progress, find_target
 from glenside.interrupt import between_steps
+from glenside.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from glenside.codegen.device.device import Device
@@ -76,6 +76,7 @@ def tune(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     params: Mapping[str, Array] | None = None,
+    precision: str | None = None,
     rules: Sequence[RuleSet | Rule] | None = None,
     add_rules: Sequence[RuleSet | Rule] | None = None,
     candidates: int = 16,
@@ -88,7 +89,7 @@ def tune(
     Every result is written to the tuning file (the user's own by default) at once, so that a run
     that was stopped goes on where it was; products that the file knows are not measured again.
 
-    :param rules: as of :func:`glenside.optimize`, likewise ``add_rules``.
+    :param precision: as of :func:`glenside.optimize`, likewise ``rules`` and ``add_rules``.
     :param time_limit: seconds after which no further product is begun; None: no limit.
     :raises TargetError: the target is no GPU, or its device is not there.
     """
@@ -102,7 +103,7 @@ def tune(
     known = tuning.read(path, chosen.limits.name)
     end = _end(time_limit)
     using = explored_with(chosen.rules, rules, add_rules)
-    products = _products(model, chosen, shapes, params, using)
+    products = _products(model, chosen, shapes, params, using, precision)
     results = []
     for product in _steps(products.found, progress):
         space = product.space.key()
@@ -129,6 +130,7 @@ def build(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     params: Mapping[str, Array] | None = None,
+    precision: str | None = None,
     rules: Sequence[RuleSet | Rule] | None = None,
     add_rules: Sequence[RuleSet | Rule] | None = None,
     candidates: int = 16,
@@ -146,7 +148,7 @@ def build(
     that was stopped goes on where it was. A mapping that was measured for the same product with
     other work behind it is always among the candidates.
 
-    :param rules: as of :func:`glenside.optimize`, likewise ``add_rules``.
+    :param precision: as of :func:`glenside.optimize`, likewise ``rules`` and ``add_rules``.
     :param most: products to build, at most; None: all of them.
     :param compile: whether nvcc makes machine code here, where it is installed; else it does where
         the mappings are measured, as many sources at a time as that machine has processors.
@@ -163,7 +165,7 @@ def build(
     nearest = tuning.nearest(chosen.limits)
     end = _end(time_limit)
     using = explored_with(chosen.rules, rules, add_rules)
-    products = _products(model, chosen, shapes, params, using)
+    products = _products(model, chosen, shapes, params, using, precision)
     results: list[BuiltProduct] = []
     for product in _steps(products.ranked(), progress):
         space = product.space.key()
@@ -322,23 +324,17 @@ def _products(
     shapes: Mapping[str, Sequence[int]] | None,
     params: Mapping[str, Array] | None,
     rules: Sequence[RuleSet],
+    precision: str | None,
 ) -> _Products:
     from glenside.codegen.device.compile import cut_for_device
     from glenside.codegen.gpu.interface import make_builder
     from glenside.codegen.gpu.products import space_of
     from glenside.codegen.partition import Kernel
-    from glenside.extraction import extract
-    from glenside.fallback import Failure, as_imported
-    from glenside.rewrites import saturate
 
-    imported = load_model(model, shapes=shapes, params=params)
-    failure = Failure("the products are those of the program as it was imported", NotOptimised)
-    costs, constants = target.cost_model(), imported.params.keys()
-    with failure.caught("saturate", ()):
-        explored = saturate(imported.roots, rules)
-        extracted = extract(explored.egraph, costs, original=imported.roots, constants=constants)
-    if failure.reason is not None:
-        extracted = as_imported(imported.roots, costs, constants)
+    pipeline = Pipeline("the products are those of the program as it was imported")
+    imported = pipeline.imported(model, shapes=shapes, params=params, precision=precision).model
+    explored = pipeline.explored(imported, rules)
+    extracted = pipeline.extracted(explored, imported, target.cost_model())
     cut = cut_for_device(extracted.terms, imported.inputs, imported.params, target.limits)
     builder = make_builder(cut)
     spaces: dict[str, _Product] = {}

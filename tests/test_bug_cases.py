@@ -435,7 +435,7 @@ def test_egg_unsound_union(unsound: Rule, said: str):
         saturate([term], rules)
     with pytest.warns(NotOptimised, match=named):
         program = glenside.optimize(term, rules=rules)
-    assert program.terms == [term] and re.search(named, program.report.failure)
+    assert list(program.terms) == [term] and re.search(named, program.report.failure)
 
 
 # --- as in Glenside's own tests -----------------------------------------------------------------

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+from glenside.codegen.footprint import Footprint
 from glenside.explain import Left
 from glenside.language import builders as b
 from glenside.report import Report, RuleUse, Seconds, count_host_ops, count_offloads
@@ -26,6 +27,10 @@ REPORT = Report(
     max_rel_error=1.5e-6,
     exact={"systolic-array": 1},
     left=(Left("pool", "flex-maxpool", "T is odd"),),
+    memory=Footprint(
+        64, 32, 128, 3 << 20, 1 << 20, {"kernel_0": 512}, {"dot ((4) ()) float32": 16}
+    ),
+    memory_limit=64 << 20,
 )
 
 
@@ -35,6 +40,7 @@ def test_json_holds_the_documented_keys_and_reads_back():
         "model", "target", "operators", "offloads", "host_ops", "stop_reason", "iterations",
         "nodes", "classes", "seconds", "cost", "cost_model", "cost_parts", "extractor", "rules",
         "max_rel_error", "exact", "left", "quantization", "note", "cut",
+        "memory", "memory_limit",
     }  # fmt: skip
     assert documented <= data.keys()
     assert data["seconds"] == {
@@ -71,6 +77,8 @@ def test_the_table_names_what_happened():
         "100 / 0",
         "10 / 2; by greedy-dag",
         "1.5e-06",
+        "4.0 MiB held (intermediate values 3.0 MiB",
+        "64.0 MiB",
     ):
         assert words in shown
     assert "merge-reshapes" not in shown, "rules that never matched are left out"

@@ -25,8 +25,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     ticking = Clock()
-    names = glenside.optimize.__globals__  # The function hides its module.
-    monkeypatch.setitem(names, "Deadline", lambda limit: Deadline(limit, ticking))
+    monkeypatch.setattr("glenside.pipeline.Deadline", lambda limit: Deadline(limit, ticking))
     return ticking
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside.codegen import launch
+from glenside.codegen.footprint import Footprint, footprint
 from glenside.codegen.host_runs import gather
 from glenside.codegen.launch import HostCall, KernelCall, Place, Plan, PythonCall, Slot
 from glenside.codegen.layout import View
@@ -42,10 +43,13 @@ class Executable(launch.Executable):
         library: Any,
         module: Any,
         watched: Mapping[int, Sequence[tuple[Term, Place]]],
+        held: Footprint,
     ) -> None:
         super().__init__(plan, parameters, library)
         self._module = module
         self._watched = watched
+        self.footprint = held
+        """The memory that it holds."""
 
     @property
     def module(self) -> Any:
@@ -99,7 +103,22 @@ def compile_terms(
     lowered.plan.threads = count
     if progress:
         progress("compile", len(lowered.functions), len(lowered.functions))
-    return Executable(lowered.plan, lowered.parameters, compiled, module, lowered.watched)
+    return Executable(
+        lowered.plan, lowered.parameters, compiled, module, lowered.watched, lowered.footprint
+    )
+
+
+def planned_footprint(
+    outputs: Sequence[Term],
+    inputs: Mapping[str, AccessType],
+    params: Mapping[str, Array],
+    progress: Progress | None = None,
+) -> Footprint:
+    """The memory that what :func:`compile_terms` makes will hold; raises as that does."""
+    launch._runtime()
+    from glenside.codegen import schedule
+
+    return lower_terms(outputs, inputs, params, schedule.host(), progress).footprint
 
 
 @dataclass
@@ -112,6 +131,7 @@ class Lowered:
     parameters: dict[int, Array]
     watched: dict[int, list[tuple[Term, Place]]]
     """What is materialised, by the step after which it is there; -1 before the first."""
+    footprint: Footprint
     largest: Term | None = None
     """The largest value of all that is computed."""
 
@@ -160,7 +180,8 @@ def lower_terms(
     plan.outputs = [place_of(cut.stored[term], term) for term in cut.outputs]
     parameters = plan_memory(plan, cut)
     watched = renumbered(watched, homes)
-    return Lowered(plan, library.functions, parameters, watched, _largest(cut))
+    held = footprint(plan, parameters, cut, outputs, params)
+    return Lowered(plan, library.functions, parameters, watched, held, _largest(cut))
 
 
 def _largest(cut: Partition) -> Term | None:

@@ -16,30 +16,13 @@ from glenside.codegen import scalars
 from glenside.codegen.layout import View
 from glenside.codegen.loops import current_lanes, declare
 from glenside.language.functions import FUNCTIONS
-from glenside.language.operators import fill_value
+from glenside.language.operators import VIEWS, fill_value
 from glenside.language.shape import FLOATS, SIGNED, Shape
 from glenside.language.term import Term
 
 Expr = Any
 Index = list[Any]
 Load = Callable[[Index], Expr]
-
-MOVES = frozenset(
-    [
-        "access",
-        "transpose",
-        "windows",
-        "slice",
-        "pad",
-        "squeeze",
-        "unsqueeze",
-        "broadcast",
-        "flatten",
-        "reshape",
-    ]
-)
-"""Operators of one operand that may stay views."""
-
 
 MOST_WRITTEN_OUT = 16
 """Named values in an expression, each counted as often as it occurs when names are written out.
@@ -50,7 +33,7 @@ memory, which it does not look through and which compilers keep in a register.""
 
 
 def move_view(term: Term, view: View) -> View | None:
-    """The view of ``term``, an operator of :data:`MOVES`, given that of its operand."""
+    """The view of ``term``, an operator of :data:`VIEWS`, given that of its operand."""
     child = term.children[0]
     match term.op:
         case "access":
@@ -293,7 +276,7 @@ class Lowering:
         stored = self._stored(term)
         if stored is not None:
             return self._from_memory(term, stored, self._buffer(term))
-        if term.op in MOVES:
+        if term.op in VIEWS:
             below = self._known[term.children[0]]
             view = move_view(term, below.view) if below.view is not None else None
             if view is not None:

@@ -19,7 +19,8 @@ dimension. The constraints are what the device and the kernels ask for, in named
 - ``partial sums``: scratch memory of a split reduction fits, and a split is worth it.
 
 All solutions are enumerated (one worker, a deterministic budget) and ranked by the predicted time
-of :mod:`.gpu.predict`. If there is none, the solver says which groups cannot hold together.
+of :mod:`.gpu.predict`, to which devices that are short of memory add what scratch memory is worth
+to them. If there is none, the solver says which groups cannot hold together.
 """
 
 from __future__ import annotations
@@ -121,6 +122,31 @@ class GpuMapping:
         return cls(**fields)
 
 
+def partial_bytes(space: ProductSpace, mapping: AnyMapping) -> int:
+    """Bytes of scratch memory that the partial sums of a mapping take."""
+    from glenside.codegen.gpu.tensor.warp_tiling import Parts
+    from glenside.codegen.gpu.tiling import Tiling
+
+    if isinstance(mapping, GpuMapping):
+        if math.prod(mapping.split) == 1:
+            return 0
+        return Tiling(space, mapping).partial_elements * _itemsize(space.accumulate)
+    if isinstance(mapping, TensorMapping) and mapping.warps and mapping.split > 1:
+        return 4 * Parts(space, mapping.split).elements
+    return 0
+
+
+def weighed(space: ProductSpace, mapping: AnyMapping, limits: DeviceLimits) -> float:
+    """Seconds that a mapping is predicted to take, and what its scratch memory is worth."""
+    if not limits.byte_seconds:
+        return mapping.predicted
+    return mapping.predicted + limits.byte_seconds * partial_bytes(space, mapping)
+
+
+def _itemsize(dtype: str) -> int:
+    return np.dtype("uint8" if dtype == "bool" else dtype).itemsize
+
+
 def _order(mapping: GpuMapping) -> tuple[Any, ...]:
     """By time, then by all else."""
     m = mapping
@@ -154,7 +180,9 @@ def chosen_mapping(space: ProductSpace, limits: DeviceLimits, choose: Choose | N
     :raises InfeasibleMapping: it names none, and there is none.
     """
     named = choose(space, limits) if choose is not None else None
-    return best_mapping(space, limits) if named is None else named
+    if named is None or partial_bytes(space, named) > limits.scratch_bytes:
+        return best_mapping(space, limits)
+    return named
 
 
 def best_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> Sequence[AnyMapping]:
@@ -181,7 +209,7 @@ def best_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> Sequ
         return matrices or others
     # The best of all, then of either kind in turn: the predictions are not each other's.
     kinds: list[Sequence[AnyMapping]] = [matrices, others]
-    kinds.sort(key=lambda kind: kind[0].predicted)
+    kinds.sort(key=lambda kind: weighed(space, kind[0], limits))
     turns = itertools.zip_longest(*kinds)
     return [each for turn in turns for each in turn if each is not None][:count]
 
@@ -242,11 +270,10 @@ class MappingProblem:
 
     def __init__(self, space: ProductSpace, limits: DeviceLimits) -> None:
         self.space, self.limits = space, limits
-        self.element = [
-            np.dtype("uint8" if each.dtype == "bool" else each.dtype).itemsize
-            for each in (space.resident, space.streamed)
-        ]
-        self.inner = np.dtype("uint8" if space.accumulate == "bool" else space.accumulate).itemsize
+        self.element = [_itemsize(each.dtype) for each in (space.resident, space.streamed)]
+        self.inner = _itemsize(space.accumulate)
+        self.occupying = True
+        """Whether a reduction has to occupy the device where results alone do not."""
 
     # --- solutions ----------------------------------------------------------------------------
 
@@ -257,7 +284,13 @@ class MappingProblem:
         """
         from glenside.codegen.gpu.predict import predict_all
 
-        found = list(self.solutions())
+        most = self.limits.scratch_bytes
+        # With what rows are padded by, which the problem leaves out.
+        found = [each for each in self.solutions() if partial_bytes(self.space, each) <= most]
+        if not found and most < type(self.limits).scratch_bytes:
+            # There may be no room for the parts that would occupy the device.
+            self.occupying = False
+            found = [each for each in self.solutions() if partial_bytes(self.space, each) <= most]
         if not found:
             raise self.conflict()
         found += self._variants(found)
@@ -266,9 +299,12 @@ class MappingProblem:
             times = predict_all(self.space, mappings, self.limits)
             return [replace(m, predicted=float(t)) for m, t in zip(mappings, times, strict=True)]
 
-        ranked = sorted(timed(found), key=_order)
+        def order(mapping: GpuMapping) -> tuple[Any, ...]:
+            return weighed(self.space, mapping, self.limits), *_order(mapping)
+
+        ranked = sorted(timed(found), key=order)
         buffered = self._buffered(ranked[:_BUFFERED])
-        return sorted([*ranked, *timed(buffered)], key=_order) if buffered else ranked
+        return sorted([*ranked, *timed(buffered)], key=order) if buffered else ranked
 
     def _variants(self, found: Sequence[GpuMapping]) -> list[GpuMapping]:
         """Mappings that obey the same constraints: other ways to add up, to store and to read."""
@@ -549,14 +585,14 @@ class MappingProblem:
             builder.at_most("grid", size, most)
         results = space.size("batch", "m", "n")
         scratch = split * (results * self.inner)
-        builder.at_most_if_above("partial sums", scratch, 1 << 26, split, 1)
+        builder.at_most_if_above("partial sums", scratch, limits.scratch_bytes, split, 1)
         # A split is there to occupy the device, not beyond.
         blocks = builder.product([grid[0], grid[1]], 1 << 31)
         whole = builder.product([blocks, split], 1 << 31)
         builder.at_most_if_above("partial sums", whole, 3 * limits.compute_units, split, 1)
         # Where results alone do not occupy the device, the reduction has to.
         most = space.size("k") // 16 * (space.size("batch", "m", "n") // 2048)
-        if work >= 1 << 20 and most >= 8 * limits.compute_units:
+        if self.occupying and work >= 1 << 20 and most >= 8 * limits.compute_units:
             busy = builder.product([whole, shared], 1 << 31)
             builder.at_least("partial sums", busy, limits.compute_units * 3 // 4)
 

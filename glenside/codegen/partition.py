@@ -26,7 +26,7 @@ from glenside.codegen.layout import (
     compose_inverse,
     row_major,
 )
-from glenside.codegen.lower import MOVES, is_tuple_only, move_view
+from glenside.codegen.lower import is_tuple_only, move_view
 from glenside.codegen.small_maps import small_map
 from glenside.codegen.storage import (
     Buffer,
@@ -43,14 +43,12 @@ from glenside.codegen.storage import (
 )
 from glenside.language import builders
 from glenside.language.functions import FUNCTIONS
-from glenside.language.operators import fill_value
+from glenside.language.operators import BIJECTIONS, VIEWS, fill_value
 from glenside.language.shape import FLOATS, AccessType
 from glenside.language.term import Term, map_terms, rebuild
 
 Array = np.ndarray[Any, Any]
 
-_PLAIN = frozenset(["access", "transpose", "squeeze", "unsqueeze", "flatten", "reshape"])
-"""Moves that are bijections of the elements."""
 _ROOM = 1 << 30
 _MAX_DEPTH = 40
 _MAX_NODES = 200
@@ -268,7 +266,7 @@ class _Partitioner:
             if kind == "vector" or (kind == "reduce" and not is_tuple_only(term)):
                 return True
         if not _computes(term):
-            return term in self.observed and term.op not in MOVES
+            return term in self.observed and term.op not in VIEWS
         if term in self.observed or term in repeated or len(self.roots[term]) > 1:
             return True
         return any(root.op == "concat" for root in self.roots[term])
@@ -347,7 +345,7 @@ class _Partitioner:
                 continue
             chain = [leaf]
             above = users.get(leaf, [])
-            while len(above) == 1 and above[0].op in _PLAIN | {"slice"}:
+            while len(above) == 1 and above[0].op in BIJECTIONS | {"slice"}:
                 chain.append(above[0])
                 above = [] if above[0] in self.outputs else users.get(above[0], [])
             if chain[-1] not in self.outputs:
@@ -399,10 +397,10 @@ class _Partitioner:
         assert first is not None
         if exact and any(v is None or v.axes != first.axes for v in given):
             return None
-        if term.op in MOVES:
+        if term.op in VIEWS:
             if exact and term.op == "slice" and not term["low"] and term["step"] == 1:
                 return first  # What is cut off at the end is not stored.
-            if exact and term.op not in _PLAIN:
+            if exact and term.op not in BIJECTIONS:
                 return None
             if term.op in ("flatten", "reshape") and first.shape != term.children[0].shape:
                 return None
@@ -461,7 +459,7 @@ class _Partitioner:
             at, axis = 0, whole["axis"]
             for part in whole.children:
                 if part.type.size:
-                    leaf, chain = self._descend(part, _PLAIN)
+                    leaf, chain = self._descend(part, BIJECTIONS)
                     if self._placeable(leaf, chain, part, whole):
                         self.place[leaf] = (whole, at, chain)
                     else:
@@ -481,7 +479,7 @@ class _Partitioner:
         for term in self.order:
             if term.op != "pad" or term["interior"] or term in self.kept:
                 continue
-            leaf, chain = self._descend(term, _PLAIN | {"pad"})
+            leaf, chain = self._descend(term, BIJECTIONS | {"pad"})
             if leaf not in self.kept or not leaf.type.size:
                 continue
             fill = fill_value(term["value"], term.dtype)
@@ -581,7 +579,7 @@ class _Partitioner:
                 continue
             below = [divided.get(child, 0) for child in each.children]
             divided[each] = max(below, default=0)
-            view = views.get(each.children[0]) if each.op in MOVES else None
+            view = views.get(each.children[0]) if each.op in VIEWS else None
             views[each] = None if view is None else move_view(each, view)
             if each.op in ("reshape", "flatten") and views[each] is None:
                 divided[each] += 1
@@ -613,7 +611,7 @@ class _Partitioner:
             return None
         self._make_view(pixels)
         self._bring_depth_inside(pixels)
-        if self._descend(pixels, MOVES)[0] in self.result.constants:
+        if self._descend(pixels, VIEWS)[0] in self.result.constants:
             return None
         return Product(vector, pixels, first, batch)
 
@@ -623,7 +621,7 @@ class _Partitioner:
             return
         chain = []
         below = term
-        while not self._leaf(below) and below.op in MOVES:
+        while not self._leaf(below) and below.op in VIEWS:
             chain.append(below)
             below = below.children[0]
         # The first term upward that has no view is copied, before windows multiply it.
@@ -644,7 +642,7 @@ class _Partitioner:
         longest = max(item, default=(1, 1))
         if longest[0] < _LONG or longest[1] == 1 or min(s for _, s in item) == 0:
             return
-        leaf, chain = self._descend(pixels, MOVES)
+        leaf, chain = self._descend(pixels, VIEWS)
         source = leaf
         for term in chain:
             if term.op in ("windows", "broadcast"):
@@ -673,7 +671,7 @@ class _Partitioner:
             self.result.steps.append(Kernel(term, None, row_major(term.shape)))
 
     def _view_of(self, term: Term) -> View | None:
-        leaf, chain = self._descend(term, MOVES)
+        leaf, chain = self._descend(term, VIEWS)
         if leaf in self.folded and leaf not in self.result.stored:
             self._store_constant(leaf)
         if leaf not in self.result.stored:
@@ -687,7 +685,7 @@ class _Partitioner:
             self._copy(term)
             view = self._view_of(term)
         assert view is not None
-        leaf, _ = self._descend(term, MOVES)
+        leaf, _ = self._descend(term, VIEWS)
         if term not in self.result.stored:
             base = self.result.stored[leaf]
             self._put(term, Stored(base.buffer, base.base, view))
@@ -867,12 +865,12 @@ def canonical(term: Term, children: tuple[Term, ...]) -> Term:
             )
             dot = builders.compute("dot", product, term["accumulate"])
             return builders.reshape(dot, shapes[0].outer, ())
-    reductions = {"add": "sum", "mul": "prod", "maximum": "max", "minimum": "min"}
-    if name in reductions and child.item[0] > 8:
+    reductions = [f.name for f in FUNCTIONS.values() if f.step == name]
+    if reductions and child.item[0] > 8:
         split, rank = child.type.split, child.type.rank
         moved = [*range(split), *range(split + 1, rank), split]
         last = builders.access(builders.transpose(child, moved), rank - 1)
-        return builders.access(builders.compute(reductions[name], last), split)
+        return builders.access(builders.compute(reductions[0], last), split)
     return term
 
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from glenside.errors import GlensideError
+from glenside.language.functions import FUNCTIONS
 from glenside.language.shape import (
     BFLOAT16,
     FLOATS,
@@ -227,29 +229,43 @@ def combine(function: str, a: Expr, b: Expr, dtype: str, name: Name) -> Expr:
         a = convert(a, dtype, "float32")
         b = a if same else convert(b, dtype, "float32")
         result = combine(function, a, b, "float32", name)
-        if function in _EXACT:
+        declared = FUNCTIONS[function]
+        if declared.result == "bool":
+            return result
+        if declared.exact:
             return result if dtype == "bfloat16" else result.astype(dtype)
-        return result if function in _COMPARISONS else convert(result, "float32", dtype)
+        return convert(result, "float32", dtype)
     if function == "pow" and dtype not in FLOATS:
         return _integer_power(a, b, dtype, name)
     if function in ("mod", "fmod"):
         return _remainder(a, b, dtype, name, floored=function == "mod")
-    return _FOLDS[function](a, b, dtype)
+    if function in _FOLDS:
+        return _FOLDS[function](a, b, dtype)
+    return libm(_in_library(function), dtype, a, b)
 
 
 def apply(function: str, a: Expr, dtype: str) -> Expr:
     """A map function."""
+    exact = FUNCTIONS[function].exact
     if dtype == "bfloat16":
-        result = _MAPS[function](a, "float32")
-        return result if function in _EXACT else rounded(result)
-    if dtype == "float16" and function not in _EXACT:
+        result = apply(function, a, "float32")
+        return result if exact else rounded(result)
+    if dtype == "float16" and not exact:
         return apply(function, a.astype("float32"), "float32").astype("float16")
-    return _MAPS[function](a, dtype)
+    if function in _MAPS:
+        return _MAPS[function](a, dtype)
+    return libm(_in_library(function), dtype, a)
 
 
-_EXACT = ("relu", "neg", "abs", "is_nan", "is_inf", "maximum", "minimum")
-"""Functions that give what they are given, or a number that every float has."""
-_COMPARISONS = ("equal", "less", "less_equal", "greater", "greater_equal")
+def _in_library(function: str) -> str:
+    """What C's library calls a function that needs no form of its own."""
+    name = FUNCTIONS[function].libm
+    if name is None:
+        raise GlensideError(
+            f"compute {function}: no code can be generated for it, since it is declared without "
+            "the name (libm) of a function of C's mathematical library"
+        )
+    return name
 
 
 # --- folds --------------------------------------------------------------------------------------
@@ -537,17 +553,6 @@ def _not(a: Expr, dtype: str) -> Expr:
     return tirx.Not(a)
 
 
-_LIBM = {
-    "exp": "exp", "log": "log", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin",
-    "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh",
-    "acosh": "acosh", "atanh": "atanh", "tanh": "tanh", "erf": "erf",
-}  # fmt: skip
-
-
-def _from_libm(name: str) -> Callable[[Expr, str], Expr]:
-    return lambda a, dtype: libm(name, dtype, a)
-
-
 _MAPS: dict[str, Callable[[Expr, str], Expr]] = {
     "relu": _relu,
     "neg": _neg,
@@ -563,8 +568,8 @@ _MAPS: dict[str, Callable[[Expr, str], Expr]] = {
     "sigmoid": _sigmoid,
     "is_nan": is_nan,
     "is_inf": _is_inf,
-    **{name: _from_libm(symbol) for name, symbol in _LIBM.items()},
 }
+"""Functions that are more, or faster, than a call of C's library."""
 
 
 # --- reductions ---------------------------------------------------------------------------------

@@ -350,9 +350,14 @@ def tensor_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> li
             ranked += StreamProblem(geometry, limits).ranked()
             ranked.sort(key=lambda each: each.predicted)
         else:
+            from glenside.codegen.gpu.tensor.warp_tiling import Parts
             from glenside.codegen.warp_mapping import WarpProblem
 
-            ranked = WarpProblem(geometry, limits, geometry.rows_fast).ranked()
+            ranked = [
+                m
+                for m in WarpProblem(geometry, limits, geometry.rows_fast).ranked()
+                if m.split == 1 or 4 * Parts(space, m.split).elements <= limits.scratch_bytes
+            ]
         held = limits, ranked
         _solved[key, limits.name] = held
     known = held[1]

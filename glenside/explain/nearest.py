@@ -17,7 +17,7 @@ from glenside.hw_targets.declare.forms import Form
 from glenside.hw_targets.declare.sizes import Condition, Size
 from glenside.hw_targets.declare.template import Node, Operand, OperandType, Template, parse
 from glenside.language.functions import FUNCTIONS
-from glenside.language.operators import CALLS, Kind
+from glenside.language.operators import CALLS, Kind, Moves, transformers
 from glenside.language.shape import AccessType
 from glenside.language.units import find_unit
 from glenside.rewrites import ENode, FrozenEGraph
@@ -31,7 +31,7 @@ PLACES = 12
 STRUCTURE = 8
 """How much a part of the term weighs that is not there, beside its size; other misfits less."""
 
-LAYOUT = frozenset({"access", "flatten", "reshape", "slice", "squeeze", "transpose", "unsqueeze"})
+LAYOUT = transformers(Moves.REORDERS | Moves.DROPS)
 """Layout changes between a layer and the same in another layout; ``slice`` takes padding off."""
 
 TOLD = 2

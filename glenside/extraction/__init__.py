@@ -22,6 +22,7 @@ from glenside.extraction.cost import (
 from glenside.extraction.dag import greedy_dag
 from glenside.extraction.ilp import LIMIT as ILP_LIMIT
 from glenside.extraction.ilp import ilp
+from glenside.extraction.memory import LeastMemory, WeighedMemory
 from glenside.extraction.problem import build_classes, pose
 from glenside.language.term import Term
 from glenside.rewrites.engine.frozen import FrozenEGraph
@@ -34,8 +35,10 @@ __all__ = [
     "CostModel",
     "Extraction",
     "FewestCycles",
+    "LeastMemory",
     "MaximiseOffload",
     "Roofline",
+    "WeighedMemory",
     "cpu_roofline",
     "dag_cost",
     "extract",

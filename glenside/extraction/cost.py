@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol
 
 from glenside.errors import ExtractionError
 from glenside.language.functions import FUNCTIONS
-from glenside.language.operators import CALLS, OPERATORS, TRANSFORMERS
+from glenside.language.operators import CALLS, OPERATORS, RENUMBERING, TRANSFORMERS, Moves
 from glenside.language.shape import AccessType
 from glenside.language.term import Term, topological_order
 
@@ -25,7 +25,7 @@ Cost = tuple[float, ...]
 _SOFTMAX_OPERATIONS = 5
 """Per element: maximum, difference, exponential, sum, quotient."""
 
-_UNMOVED = frozenset({"access", "reshape", "flatten", "squeeze", "unsqueeze", "pair", "cart_prod"})
+_UNMOVED = RENUMBERING | {name for name, o in OPERATORS.items() if o.may(Moves.PAIRS)}
 """Transformers that leave elements where they are: they only renumber axes, or name the two
 operands that the function above reads where they lie (a contracted ``cart_prod`` is never built).
 """
@@ -207,7 +207,14 @@ class Roofline:
             seconds += self.launch_seconds
         return seconds, float(moved_bytes(op, result, operands)), 1.0
 
-    def folded(self, price: Cost) -> Cost:
+    def folded(
+        self,
+        price: Cost,
+        op: str,
+        attributes: Mapping[str, Any],
+        result: AccessType,
+        operands: Sequence[AccessType],
+    ) -> Cost:
         """The price of a node that compiling evaluates: no time."""
         return (0.0, *price[1:])
 
@@ -231,11 +238,18 @@ def is_known(
     return op not in CALLS and op != "host_op" and all(child in known for child in children)
 
 
-def at_compile_time(price: Cost, cost_model: CostModel) -> Cost:
+def at_compile_time(
+    price: Cost,
+    cost_model: CostModel,
+    op: str,
+    attributes: Mapping[str, Any],
+    result: AccessType,
+    operands: Sequence[AccessType],
+) -> Cost:
     """What a node costs that is evaluated when the program is compiled: a model says so by a method
-    ``folded``, else it costs the same."""
-    folded: Callable[[Cost], Cost] | None = getattr(cost_model, "folded", None)
-    return price if folded is None else folded(price)
+    ``folded``, which takes the price and what that is of, else it costs the same."""
+    folded: Callable[..., Cost] | None = getattr(cost_model, "folded", None)
+    return price if folded is None else folded(price, op, attributes, result, operands)
 
 
 def read_bytes(op: str, attributes: Mapping[str, Any], operands: Sequence[AccessType]) -> float:
@@ -309,7 +323,9 @@ def dag_cost(terms: Iterable[Term], cost_model: CostModel, constants: Collection
         price = cost_model.node_cost(term.op, term.attributes, term.type, operands)
         if is_known(term.op, term.values, term.children, known, constants):
             known.add(term)
-            price = price and at_compile_time(price, cost_model)
+            if price is not None:
+                node = term.op, term.attributes, term.type, operands
+                price = at_compile_time(price, cost_model, *node)
         if price is None:
             allowed = False
         else:

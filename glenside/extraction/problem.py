@@ -81,7 +81,9 @@ def pose(egraph: FrozenEGraph, cost_model: CostModel, constants: Collection[str]
             price = _price(node, at, egraph, cost_model)
             folded = is_known(node.op, node.values, node.children, known, constants)
             if price is not None and folded:
-                price = at_compile_time(price, cost_model)
+                operands = [egraph.types[child] for child in node.children]
+                told = node.op, node.attributes(), egraph.types[at], operands
+                price = at_compile_time(price, cost_model, *told)
             if price is None:
                 refused.append(node)
             else:

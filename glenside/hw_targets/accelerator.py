@@ -33,6 +33,7 @@ from glenside.errors import GlensideError, ShapeError, TargetError
 from glenside.hw_targets.declare import samples, template
 from glenside.hw_targets.declare.alternatives import require_same
 from glenside.hw_targets.declare.batching import BATCH, Batched, batched
+from glenside.hw_targets.declare.denotation import Denoted
 from glenside.hw_targets.declare.fields import check_fields, is_number
 from glenside.hw_targets.declare.forms import UNDONE, Form, forms
 from glenside.hw_targets.declare.sizes import Condition, Size
@@ -55,9 +56,6 @@ Sizes = Mapping[str, int]
 ROWS = frozenset({"softmax", "sum", "mean", "prod", "min", "argmax", "argmin"})
 """Functions of items that other shapes of items are brought to rows for; products and maxima have
 rules of their own."""
-
-_REORDERING = frozenset({"dot", "sum", "mean", "prod", "softmax"})
-"""Functions that a unit may compute by adding in another order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,11 +136,21 @@ class Accelerator:
         # Programs that were saved tell in which module their units were declared.
         meaning.__module__ = _declaring_module()
         in_passes = self.simulate is not None
+        checked = self._checked
+        denote = Denoted(
+            self.name,
+            checked.operands,
+            checked.parameters,
+            checked.conditions,
+            checked.template,
+            self.dtypes,
+        )
         unit = Unit(
             self.name,
             meaning,
             self._simulate if in_passes else None,
             meaning_of_batch=None if self._batched is None else self._term_of_batch,
+            denote=denote,
         )
         add_to_target(self, own_name)
         register_unit(unit)
@@ -233,7 +241,8 @@ class Accelerator:
             self.dtypes,
             self.defaults,
         )
-        exact = not template.functions(checked.template) & _REORDERING
+        # A unit may add up in another order.
+        exact = not any(FUNCTIONS[f].reassociates for f in template.functions(checked.template))
         cases = list(mapping.cases(declared, self._forms, checked.splits))
         if self._batched is not None:
             several = dataclasses.replace(declared, operands=self._batched.operands, batch=1)

@@ -15,6 +15,7 @@ from glenside.hw_targets.target import Executable, Progress, register_target
 from glenside.language import AccessType, Term
 
 if TYPE_CHECKING:
+    from glenside.codegen.footprint import Footprint
     from glenside.extraction.cost import CostModel
     from glenside.rewrites.ruleset import RuleSet
 
@@ -44,6 +45,18 @@ class CpuTarget:
         from glenside.extraction import cpu_roofline
 
         return cpu_roofline(self.threads)
+
+    def footprint(
+        self,
+        outputs: Sequence[Term],
+        inputs: Mapping[str, AccessType],
+        params: Mapping[str, Array],
+        progress: Progress | None = None,
+    ) -> Footprint:
+        """The memory that the compiled program will hold."""
+        from glenside.codegen.compile import planned_footprint
+
+        return planned_footprint(outputs, inputs, params, progress)
 
     def compile(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from glenside.language import AccessType, Term
 
 if TYPE_CHECKING:
     from glenside.codegen.device.device import Code
+    from glenside.codegen.footprint import Footprint
     from glenside.codegen.gpu.interface import DeviceLimits, Dialect
     from glenside.extraction.cost import CostModel
     from glenside.rewrites.ruleset import RuleSet
@@ -91,15 +93,42 @@ class GpuTarget:
         return [LAYOUT] if self.tf32 else [LAYOUT, WINOGRAD]
 
     def cost_model(self) -> CostModel:
-        """Time by the roofline model."""
+        """Time by the roofline model; where memory is scarce also what that is worth."""
         from glenside.extraction.cost import Roofline
+        from glenside.extraction.memory import WeighedMemory
 
         limits = self.limits
-        return Roofline(
+        time = Roofline(
             peak_flops=limits.peak["float32"],
             bandwidth=limits.bandwidth,
             launch_seconds=limits.launch_seconds,
         )
+        if not limits.byte_seconds:
+            return time
+        return WeighedMemory(time, limits.byte_seconds, "roofline-and-memory")
+
+    def with_scratch(self, scratch_bytes: int) -> GpuTarget:
+        """The same, split reductions having no more than that for their partial sums."""
+        found = copy.copy(self)
+        found._limits = replace(self.limits, scratch_bytes=scratch_bytes)
+        return found
+
+    def footprint(
+        self,
+        outputs: Sequence[Term],
+        inputs: Mapping[str, AccessType],
+        params: Mapping[str, Array],
+        progress: Progress | None = None,
+    ) -> Footprint:
+        """The memory that the compiled program will hold."""
+        from glenside.codegen.device.compile import plan_for_device
+        from glenside.codegen.tuning import chooser
+
+        choose = chooser(self.limits)
+        planned = plan_for_device(
+            outputs, inputs, params, self.limits, self.dialect, choose, progress
+        )
+        return planned.footprint
 
     def compile(
         self,

@@ -28,6 +28,7 @@ from glenside.language.shape import FLOATS, Shape
 from glenside.language.units import is_unit
 
 if TYPE_CHECKING:
+    from glenside.codegen.footprint import Footprint
     from glenside.extraction.cost import CostModel
     from glenside.rewrites.ruleset import Rule, RuleSet
 
@@ -68,6 +69,18 @@ class OffloadTarget:
 
             return FewestCycles(units=frozenset(self.units), cycles=call_cycles)
         return MaximiseOffload(units=frozenset(self.units))
+
+    def footprint(
+        self,
+        outputs: Sequence[Term],
+        inputs: Mapping[str, AccessType],
+        params: Mapping[str, Array],
+        progress: Progress | None = None,
+    ) -> Footprint:
+        """The memory that the compiled program will hold."""
+        from glenside.codegen.compile import planned_footprint
+
+        return planned_footprint(outputs, inputs, params, progress)
 
     def compile(
         self,

@@ -12,15 +12,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from glenside.errors import ShapeError, TargetError
+from glenside.hw_targets.declare import template
+from glenside.hw_targets.declare.denotation import Denoted
+from glenside.hw_targets.declare.sizes import Condition
+from glenside.hw_targets.declare.template import OperandType
 from glenside.hw_targets.offload import OffloadTarget, name_target
 from glenside.hw_targets.target import register_target
 from glenside.hw_targets.timing import register_timing
-from glenside.language import builders
+from glenside.language.denotation import Denotation, Lengths, Logic
 from glenside.language.interpreter import matrix_product
 from glenside.language.shape import AccessType, Shape
 from glenside.language.term import Term
@@ -32,6 +37,9 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 NAME = "systolic-array"
+
+
+_TERM = template.parse("(compute dot (cart-prod ?x (access 1 (transpose (1 0) ?w))))")
 
 
 def _size(parameters: Shape) -> tuple[int, int]:
@@ -59,8 +67,7 @@ def _meaning(parameters: Shape, operands: tuple[Term, ...]) -> Term:
             f"{NAME} {rows}x{columns}: the weights must be (() ({rows} {columns})), "
             f"got {weights.type}"
         )
-    by_column = builders.access(builders.transpose(weights, (1, 0)), 1)
-    return builders.compute("dot", builders.cart_prod(stream, by_column))
+    return template.build(_TERM, {}, {"x": stream, "w": weights})
 
 
 def _simulate(parameters: Shape, arrays: list[Array]) -> Array:
@@ -75,7 +82,31 @@ def _simulate(parameters: Shape, arrays: list[Array]) -> Array:
     return matrix_product(stream, weights, stream.dtype.name)
 
 
-UNIT = register_unit(Unit(NAME, _meaning, _simulate, array=_size))
+def _denoted(stream: str) -> Denoted:
+    operands = {"x": OperandType.parse(stream), "w": OperandType.parse("(() (R C))")}
+    positive = Condition.parse("R >= 1") + Condition.parse("C >= 1")
+    return Denoted(NAME, operands, ("R", "C"), positive, _TERM)
+
+
+@dataclass(frozen=True)
+class _OfEither:
+    """A stream of rows, or a row."""
+
+    stream: Denoted
+    row: Denoted
+
+    def __call__(
+        self, logic: Logic, operands: Sequence[Denotation], parameters: Lengths
+    ) -> Denotation:
+        several = logic.decide(logic.rank(operands[0].outer) > 0)
+        return (self.stream if several else self.row)(logic, operands, parameters)
+
+    def __str__(self) -> str:
+        return f"{self.stream}; {self.row}"
+
+
+_DENOTE = _OfEither(_denoted("((M) (R))"), _denoted("(() (R))"))
+UNIT = register_unit(Unit(NAME, _meaning, _simulate, array=_size, denote=_DENOTE))
 
 CONV2D = "conv2d"
 """The option that adds the units of ``systolic_convolution.py``."""

@@ -16,12 +16,31 @@ import math
 from collections.abc import Sequence
 
 from glenside.errors import ShapeError
+from glenside.hw_targets.declare import template
+from glenside.hw_targets.declare.denotation import Denoted
+from glenside.hw_targets.declare.sizes import Condition
+from glenside.hw_targets.declare.template import OperandType
 from glenside.hw_targets.systolic_array import NAME, area, product_cycles
 from glenside.hw_targets.timing import register_timing
 from glenside.language import builders
 from glenside.language.shape import AccessType, Shape
 from glenside.language.term import Term
 from glenside.language.units import Unit, register_unit
+
+_PARAMETERS = ("rows", "columns", "kh", "kw", "sh", "sw")
+
+
+def _term(w: str, x: str) -> str:
+    """Of filters (O C kh kw) and data (N C H W)."""
+    looks = f"(squeeze 1 (windows (C kh kw) (1 sh sw) (access 1 {x})))"
+    return f"(transpose (1 0 2 3) (compute dot (cart-prod (access 1 {w}) {looks})))"
+
+
+_NHWC = _term("(transpose (3 2 0 1) (access 4 ?w))", "(transpose (0 3 1 2) (access 4 ?x))")
+_TERMS = {
+    "nchw": template.parse(_term("(access 4 ?w)", "(access 4 ?x)")),
+    "nhwc": template.parse(f"(transpose (0 2 3 1) {_NHWC})"),
+}
 
 
 def _looks(unit: str, x: Term, w: Term, stride: tuple[int, int]) -> Term:
@@ -60,10 +79,11 @@ def _unit(layout: str, im2col: bool) -> Unit:
         return w, _looks(name, x, w, (sh, sw))
 
     def meaning(parameters: Shape, operands: tuple[Term, ...]) -> Term:
-        w, looks = in_matrices(parameters, operands)
-        product = builders.cart_prod(builders.access(w, 1), looks)
-        result = builders.transpose(builders.compute("dot", product), (1, 0, 2, 3))
-        return builders.transpose(result, (0, 2, 3, 1)) if layout == "nhwc" else result
+        w, _ = in_matrices(parameters, operands)
+        *_, sh, sw = parameters
+        sizes = dict(zip(("O", "C", "kh", "kw"), w.shape, strict=True)) | {"sh": sh, "sw": sw}
+        filters, data = (builders.outer_only(each) for each in operands)
+        return template.build(_TERMS[layout], sizes, {"w": filters, "x": data})
 
     def in_products(parameters: Shape, operands: tuple[Term, ...]) -> Term:
         w, looks = in_matrices(parameters, operands)
@@ -76,7 +96,19 @@ def _unit(layout: str, im2col: bool) -> Unit:
         result = builders.blocked(NAME, parameters[:2], rows, columns)
         return result if layout == "nhwc" else builders.transpose(result, (0, 3, 1, 2))
 
-    unit = register_unit(Unit(name, meaning, in_products=in_products))
+    axes = {"nchw": ("O C kh kw", "N C H W"), "nhwc": ("kh kw C O", "N H W C")}[layout]
+    conditions = [f"{name} >= 1" for name in _PARAMETERS]
+    if not im2col:
+        conditions += ["C % rows == 0", "O % columns == 0"]
+    denote = Denoted(
+        name,
+        {"w": OperandType.parse(f"(({axes[0]}) ())"), "x": OperandType.parse(f"(({axes[1]}) ())")},
+        _PARAMETERS,
+        [condition for text in conditions for condition in Condition.parse(text)],
+        _TERMS[layout],
+        free=True,
+    )
+    unit = register_unit(Unit(name, meaning, in_products=in_products, denote=denote))
 
     def cycles(op: str, parameters: Shape, batch: int, operands: Sequence[AccessType]) -> float:
         own = [AccessType(each.shape[batch:], (), each.dtype) for each in operands]

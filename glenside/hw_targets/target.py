@@ -58,7 +58,11 @@ class Executable(Runnable, Protocol):
 class Target(Protocol):
     """What a program is optimised for.
 
-    One whose programs are saved without a linker says so: ``links`` is False.
+    One whose programs are saved without a linker says so: ``links`` is False. Two more methods are
+    its own choice: ``footprint(outputs, inputs, params, progress)`` tells without compiling what
+    memory a program will hold, as a :class:`~glenside.codegen.footprint.Footprint`, which else
+    what it compiles has to tell by an attribute of that name; ``with_scratch(bytes)`` gives the
+    same target with less memory for partial sums.
     """
 
     @property

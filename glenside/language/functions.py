@@ -23,6 +23,19 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import ShapeError
+from glenside.language.denotation import (
+    Apply,
+    Denotation,
+    Element,
+    Index,
+    Lengths,
+    Logic,
+    Softmax,
+    converted,
+    folded,
+    product,
+    reduced,
+)
 from glenside.language.shape import (
     BFLOAT16,
     FLOATS,
@@ -37,27 +50,66 @@ from glenside.language.shape import (
 
 Array = np.ndarray[Any, Any]
 ANY = (*NUMBERS, "bool")
+_BOOL = ("bool",)
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function of ``compute``.
+    """A function of ``compute``: its meaning, what holds of it, and what others call it.
 
-    ``numpy`` takes, by kind: *reduce* ``(array, item axes)``; *fold* two arrays; *map* one array;
-    *vector* one array whose last axis is the item. ``result`` is the dtype of the result where it
-    is not that of the operand. ``accumulates`` marks the functions whose sums or products are
-    formed in the dtype that ``compute(..., accumulate=)`` names.
+    Whatever else of the project treats functions by their properties asks this declaration, so that
+    a new function is one of these and nothing more.
     """
 
     name: str
     kind: str
     numpy: Callable[..., Array]
+    """Takes, by kind: *reduce* ``(array, item axes)``; *fold* two arrays; *map* one array; *vector*
+    one array whose last axis is the item."""
     domain: tuple[str, ...] = NUMBERS
     result: str | None = None
+    """The dtype of the result where it is not that of the operand."""
     accumulates: bool = False
+    """Whether sums or products are formed in the dtype that ``compute(..., accumulate=)`` names."""
     item_rank: int | None = None
     arity: int | None = None
     """How many slices a fold takes; None for any number from one up."""
+
+    commutes: bool = False
+    """Whether the two operands of a fold may change places."""
+    neutral: int | None = None
+    """What leaves the first operand of a fold as it is; the second one too where it commutes."""
+    step: str | None = None
+    """The fold with which a reduction takes in one element more; it starts at the neutral one."""
+    exact: bool = False
+    """Whether of floats nothing is rounded: each result is one of the numbers given, the negative
+    of one, or a number that every dtype has."""
+    bounds: tuple[float, float] | None = None
+    """Between which numbers results lie, whatever is given; None where nothing is known."""
+    monotone: bool = False
+    """Whether f(max(a, b)) = max(f(a), f(b)) for all numbers a and b."""
+    grows: bool = False
+    """Whether the result for a number of ordinary size may be beyond every dtype of 16 bits."""
+
+    libm: str | None = None
+    """Its name for float64 in the mathematical library of C, and in OpenCL C for every float; C and
+    CUDA add an ``f`` for float32. Code generation may know a better form."""
+    onnx: str | None = None
+    """The ONNX operator that means the same, or an expression of such operators over ``x`` (of a
+    fold ``a`` and ``b``) and numbers, as ``Log(Add(Exp(x), 1))``. The exporter knows of dtypes for
+    which another form is needed."""
+    tvm: str | None = None
+    """The operator that means the same in TVM's Relay and Relax."""
+
+    @property
+    def reassociates(self) -> bool:
+        """Whether it adds up or multiplies elements, whose order rounding shows."""
+        return self.accumulates or self.kind == "vector"
+
+    @property
+    def onnx_operator(self) -> str | None:
+        """The one ONNX operator that means the same; None if there is none."""
+        return self.onnx if self.onnx and self.onnx.isidentifier() else None
 
     def infer(self, operand: AccessType, accumulate: str | None) -> AccessType:
         """Type of ``compute(self, operand)``; raises :class:`ShapeError`."""
@@ -81,6 +133,63 @@ class Function:
             raise ShapeError(f"{what}: an empty item has no such element")
         item = {"reduce": (), "fold": operand.item[1:]}.get(self.kind, operand.item)
         return AccessType(operand.outer, item, self.result or accumulate or operand.dtype)
+
+    def denote(self, logic: Logic, x: Denotation, accumulate: Any) -> Denotation:
+        """What ``compute(self, x)`` denotes; ``accumulate`` is the dtype that is used."""
+        what, k = self.name, x.split
+        logic.need(logic.among(x.dtype, self.domain), f"{what}: dtype")
+        dtype = logic.text(self.result) if self.result else x.dtype
+        if self.accumulates:
+            logic.need(logic.among(accumulate, self.domain), f"{what}: accumulate")
+            dtype = accumulate
+        if self.item_rank is not None:
+            logic.ranked(x.item, self.item_rank, f"{what}: item")
+        if self.kind == "fold" or what == "dot":
+            logic.first(x.item, f"{what}: tuple axis")
+        # Asking may have told more of the item.
+        lengths = x.item
+
+        def of(item: Lengths, at: Callable[[Index], Element]) -> Denotation:
+            return Denotation(logic, x.outer, item, dtype, at)
+
+        def value(i: Index) -> Element:
+            element = x.at(i)
+            return converted(logic, accumulate, x, element) if self.accumulates else element
+
+        def dot(i: Index) -> Element:
+            def factors(j: Index) -> Element:
+                return reduced("mul", dtype, lengths[:1], lambda c: value(i + c + j))
+
+            return reduced("add", dtype, lengths[1:], factors)
+
+        def mean(i: Index) -> Element:
+            total = reduced("add", dtype, lengths, lambda j: value(i + j))
+            return Apply(("over", product(lengths)), [total])
+
+        match self.kind:
+            case "map":
+                return of(lengths, lambda i: Apply((what,), [x.at(i)]))
+            case "vector":
+                return of(
+                    lengths,
+                    lambda i: Softmax(dtype, lengths[0], lambda j: x.at([*i[:k], j]), i[k]),
+                )
+            case "fold":
+                few = lengths[0] == self.arity if self.arity else lengths[0] >= 1
+                logic.need(few, f"{what}: length")
+                return of(
+                    lengths[1:],
+                    lambda i: folded(
+                        what, x.dtype, lengths[0], lambda j: x.at([*i[:k], j, *i[k:]])
+                    ),
+                )
+        if what in ("argmax", "argmin"):
+            for length in lengths:
+                logic.need(length >= 1, f"{what}: an element")
+        if what in ("dot", "mean"):
+            return of([], dot if what == "dot" else mean)
+        operation = {"sum": "add", "prod": "mul"}.get(what, what)
+        return of([], lambda i: reduced(operation, dtype, lengths, lambda j: value(i + j)))
 
     def evaluate(self, array: Array, operand: AccessType, accumulate: str | None) -> Array:
         """The NumPy meaning on an array of shape ``operand.shape``."""
@@ -211,6 +320,23 @@ def _map(name: str, numpy: Callable[..., Array], **options: Any) -> Function:
     return Function(name, "map", numpy, **options)
 
 
+def _of_floats(name: str, numpy: Callable[..., Array], **options: Any) -> Function:
+    return _map(name, numpy, domain=FLOATS, **options)
+
+
+def _compare(name: str, numpy: Callable[..., Array], **options: Any) -> Function:
+    return _fold(name, numpy, result="bool", arity=2, tvm=name, **options)
+
+
+def _library(name: str, numpy: Callable[..., Array], **options: Any) -> Function:
+    """One that C and TVM call by our name, and ONNX with a capital."""
+    names = {"libm": name, "onnx": name.capitalize(), "tvm": name}
+    return _of_floats(name, numpy, **names, **options)
+
+
+_UNIT, _SIGNED_UNIT = (0.0, 1.0), (-1.0, 1.0)
+
+
 def _total(ufunc: Any) -> Callable[..., Array]:
     return _rounded_once(lambda array, axes: ufunc.reduce(array, axis=axes, dtype=array.dtype))
 
@@ -219,65 +345,93 @@ FUNCTIONS: dict[str, Function] = {
     function.name: function
     for function in (
         _reduce("dot", _dot, accumulates=True),
-        _reduce("sum", _total(np.add), accumulates=True),
-        _reduce("prod", _total(np.multiply), accumulates=True),
+        _reduce("sum", _total(np.add), accumulates=True, step="add"),
+        _reduce("prod", _total(np.multiply), accumulates=True, step="mul"),
         _reduce("mean", _mean, domain=FLOATS, accumulates=True),
-        _reduce("max", _extreme(np.max, lowest), domain=ANY),
-        _reduce("min", _extreme(np.min, highest), domain=ANY),
+        _reduce("max", _extreme(np.max, lowest), domain=ANY, step="maximum", exact=True),
+        _reduce("min", _extreme(np.min, highest), domain=ANY, step="minimum", exact=True),
         _reduce("argmax", lambda a, axes: np.argmax(a, axes[0]), result="int64", item_rank=1),
         _reduce("argmin", lambda a, axes: np.argmin(a, axes[0]), result="int64", item_rank=1),
-        _fold("add", np.add),
-        _fold("sub", np.subtract),
-        _fold("mul", np.multiply),
-        _fold("div", truncated_divide),
-        _fold("maximum", np.maximum, domain=ANY),
-        _fold("minimum", np.minimum, domain=ANY),
-        _fold("pow", _power),
-        _fold("mod", np.mod),
-        _fold("fmod", np.fmod),
-        _fold("and", np.logical_and, domain=("bool",)),
-        _fold("or", np.logical_or, domain=("bool",)),
-        _fold("xor", np.logical_xor, domain=("bool",)),
-        _fold("bit_and", np.bitwise_and, domain=INTEGERS),
-        _fold("bit_or", np.bitwise_or, domain=INTEGERS),
-        _fold("bit_xor", np.bitwise_xor, domain=INTEGERS),
-        _fold("shift_left", _shift(np.left_shift), domain=INTEGERS),
-        _fold("shift_right", _shift(np.right_shift), domain=INTEGERS),
-        _fold("equal", np.equal, domain=ANY, result="bool", arity=2),
-        _fold("less", np.less, result="bool", arity=2),
-        _fold("less_equal", np.less_equal, result="bool", arity=2),
-        _fold("greater", np.greater, result="bool", arity=2),
-        _fold("greater_equal", np.greater_equal, result="bool", arity=2),
-        _map("relu", lambda a: np.maximum(a, a.dtype.type(0))),
-        _map("neg", np.negative),
-        _map("abs", np.absolute),
-        _map("sign", np.sign),
-        _map("not", np.logical_not, domain=("bool",)),
-        _map("bit_not", np.bitwise_not, domain=INTEGERS),
-        _map("recip", np.reciprocal, domain=FLOATS),
-        _map("sqrt", np.sqrt, domain=FLOATS),
-        _map("exp", np.exp, domain=FLOATS),
-        _map("log", np.log, domain=FLOATS),
-        _map("sin", np.sin, domain=FLOATS),
-        _map("cos", np.cos, domain=FLOATS),
-        _map("tan", np.tan, domain=FLOATS),
-        _map("asin", np.arcsin, domain=FLOATS),
-        _map("acos", np.arccos, domain=FLOATS),
-        _map("atan", np.arctan, domain=FLOATS),
-        _map("sinh", np.sinh, domain=FLOATS),
-        _map("cosh", np.cosh, domain=FLOATS),
-        _map("asinh", np.arcsinh, domain=FLOATS),
-        _map("acosh", np.arccosh, domain=FLOATS),
-        _map("atanh", np.arctanh, domain=FLOATS),
-        _map("tanh", np.tanh, domain=FLOATS),
-        _map("sigmoid", _sigmoid, domain=FLOATS),
-        _map("erf", _erf, domain=FLOATS),
-        _map("floor", np.floor, domain=FLOATS),
-        _map("ceil", np.ceil, domain=FLOATS),
-        _map("round", np.rint, domain=FLOATS),
-        _map("is_nan", np.isnan, domain=FLOATS, result="bool"),
-        _map("is_inf", np.isinf, domain=FLOATS, result="bool"),
-        Function("softmax", "vector", _softmax, domain=FLOATS, item_rank=1),
+        _fold("add", np.add, commutes=True, neutral=0, onnx="Add", tvm="add"),
+        _fold("sub", np.subtract, neutral=0, onnx="Sub", tvm="subtract"),
+        _fold("mul", np.multiply, commutes=True, neutral=1, onnx="Mul", tvm="multiply"),
+        _fold("div", truncated_divide, neutral=1, onnx="Div", tvm="divide"),
+        _fold("maximum", np.maximum, domain=ANY, commutes=True, exact=True, tvm="maximum"),
+        _fold("minimum", np.minimum, domain=ANY, commutes=True, exact=True, tvm="minimum"),
+        _fold("pow", _power, neutral=1, libm="pow", tvm="power"),
+        _fold("mod", np.mod, tvm="floor_mod"),
+        _fold("fmod", np.fmod, libm="fmod", tvm="mod"),
+        _fold("and", np.logical_and, domain=_BOOL, commutes=True, onnx="And", tvm="logical_and"),
+        _fold("or", np.logical_or, domain=_BOOL, commutes=True, onnx="Or", tvm="logical_or"),
+        _fold("xor", np.logical_xor, domain=_BOOL, commutes=True, onnx="Xor", tvm="logical_xor"),
+        _fold("bit_and", np.bitwise_and, domain=INTEGERS, commutes=True, onnx="BitwiseAnd"),
+        _fold("bit_or", np.bitwise_or, domain=INTEGERS, commutes=True, neutral=0, onnx="BitwiseOr"),
+        _fold(
+            "bit_xor", np.bitwise_xor, domain=INTEGERS, commutes=True, neutral=0, onnx="BitwiseXor"
+        ),
+        _fold("shift_left", _shift(np.left_shift), domain=INTEGERS, neutral=0, tvm="left_shift"),
+        _fold("shift_right", _shift(np.right_shift), domain=INTEGERS, neutral=0, tvm="right_shift"),
+        _compare("equal", np.equal, domain=ANY, commutes=True, onnx="Equal"),
+        _compare("less", np.less, onnx="Less"),
+        _compare("less_equal", np.less_equal, onnx="LessOrEqual"),
+        _compare("greater", np.greater, onnx="Greater"),
+        _compare("greater_equal", np.greater_equal, onnx="GreaterOrEqual"),
+        _map(
+            "relu",
+            lambda a: np.maximum(a, a.dtype.type(0)),
+            exact=True,
+            monotone=True,
+            onnx="Relu",
+            tvm="nn.relu",
+        ),
+        _map("neg", np.negative, exact=True, onnx="Neg", tvm="negative"),
+        _map("abs", np.absolute, exact=True, libm="fabs", onnx="Abs", tvm="abs"),
+        _map(
+            "sign", np.sign, exact=True, bounds=_SIGNED_UNIT, monotone=True, onnx="Sign", tvm="sign"
+        ),
+        _map("not", np.logical_not, domain=_BOOL, onnx="Not", tvm="logical_not"),
+        _map("bit_not", np.bitwise_not, domain=INTEGERS, onnx="BitwiseNot"),
+        _of_floats("recip", np.reciprocal, onnx="Reciprocal"),
+        _library("sqrt", np.sqrt),
+        _library("exp", np.exp, monotone=True, grows=True),
+        _of_floats(
+            "expm1",
+            np.expm1,
+            monotone=True,
+            grows=True,
+            libm="expm1",
+            onnx="Mul(Tanh(Mul(x, 0.5)), Add(Exp(x), 1))",  # Exp(x) - 1 loses small values.
+        ),
+        _library("log", np.log),
+        _of_floats(
+            "log1p",
+            np.log1p,
+            libm="log1p",
+            # The quotient puts right what rounding took from 1 + x (W. Kahan): Log(Add(x, 1)) alone
+            # loses small values.
+            onnx="Where(Equal(Add(x, 1), 1), x, Where(IsInf(x), Log(x), "
+            "Mul(Log(Add(x, 1)), Div(x, Sub(Add(x, 1), 1)))))",
+        ),
+        _library("sin", np.sin, bounds=_SIGNED_UNIT),
+        _library("cos", np.cos, bounds=_SIGNED_UNIT),
+        _library("tan", np.tan),
+        _library("asin", np.arcsin),
+        _library("acos", np.arccos),
+        _library("atan", np.arctan, monotone=True),
+        _library("sinh", np.sinh, monotone=True, grows=True),
+        _library("cosh", np.cosh, grows=True),
+        _library("asinh", np.arcsinh, monotone=True),
+        _library("acosh", np.arccosh),
+        _library("atanh", np.arctanh),
+        _library("tanh", np.tanh, bounds=_SIGNED_UNIT, monotone=True),
+        _of_floats("sigmoid", _sigmoid, bounds=_UNIT, monotone=True, onnx="Sigmoid", tvm="sigmoid"),
+        _library("erf", _erf, bounds=_SIGNED_UNIT, monotone=True),
+        _library("floor", np.floor, monotone=True),
+        _library("ceil", np.ceil, monotone=True),
+        _of_floats("round", np.rint, monotone=True, libm="rint", onnx="Round", tvm="round"),
+        _of_floats("is_nan", np.isnan, result="bool", exact=True, onnx="IsNaN", tvm="isnan"),
+        _of_floats("is_inf", np.isinf, result="bool", exact=True, onnx="IsInf", tvm="isinf"),
+        Function("softmax", "vector", _softmax, domain=FLOATS, item_rank=1, bounds=_UNIT),
     )
 }
 """All functions of ``compute`` by name. Ties in argmax/argmin go to the first element;

@@ -1,4 +1,5 @@
-"""The operators of the language, each declared once: arguments, type rule, NumPy meaning.
+"""The operators of the language, each declared once: arguments, type rule, NumPy meaning, and the
+meaning for lengths that are symbols.
 
 Everything else follows from these declarations or is tested against them: the text form
 (``syntax.py``), the interpreter, the e-graph vocabulary and the documentation.
@@ -12,7 +13,7 @@ from __future__ import annotations
 import enum
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,25 @@ import numpy as np
 
 from glenside.errors import InputError, ShapeError
 from glenside.language import units
+from glenside.language.denotation import (
+    Apply,
+    Constant,
+    Denotation,
+    Element,
+    Index,
+    Length,
+    Lengths,
+    Logic,
+    choose,
+    converted,
+    either,
+    floor_divide,
+    minus,
+    plus,
+    product,
+    same_length,
+    times,
+)
 from glenside.language.functions import FUNCTIONS
 from glenside.language.shape import (
     BFLOAT16,
@@ -37,6 +57,7 @@ Array = np.ndarray[Any, Any]
 Types = tuple[AccessType, ...]
 Values = Mapping[str, Any]
 """Attribute values by name."""
+Operands = Sequence[Denotation]
 
 
 class Kind(enum.Enum):
@@ -48,6 +69,28 @@ class Kind(enum.Enum):
     DTYPE = "dtype"
     NUMBER = "number"
     FILL = "zero, lowest or a number"
+
+
+class Moves(enum.Flag):
+    """What a transformer does to the elements of its operands, beside renumbering their axes.
+
+    Elements are looked at in row-major order; what is not named is not done.
+    """
+
+    NOTHING = 0
+    """Each stays where it is."""
+    REORDERS = enum.auto()
+    """They come in another order."""
+    DROPS = enum.auto()
+    """Some may be left out."""
+    REPEATS = enum.auto()
+    """Some may be there more than once."""
+    ADDS = enum.auto()
+    """There are others beside them."""
+    JOINS = enum.auto()
+    """Those of two operands come one behind the other along an axis that both have."""
+    PAIRS = enum.auto()
+    """Those of two operands stand beside each other along a new axis, the tuple axis."""
 
 
 REQUIRED: Any = object()
@@ -104,8 +147,11 @@ class Operator:
     """One operator: ``infer(types, attributes)`` and ``evaluate(arrays, types, attributes)``.
 
     ``arity`` is the number of operands (None: any number). ``exact`` operators are transformers and
-    leaves: they move bits and never round. ``canonical(types, attributes)``, where there is one,
-    gives the attributes that have several spellings in the one that terms hold.
+    leaves: they move bits and never round. ``moves`` is what a transformer does to elements; None
+    for others. ``canonical(types, attributes)``, where there is one, gives the attributes that have
+    several spellings in the one that terms hold. ``denote(logic, operands, attributes)``, which
+    leaves and calls lack, is the meaning for lengths that need not be numbers: see
+    ``denotation.py``.
     """
 
     name: str
@@ -116,6 +162,12 @@ class Operator:
     evaluate: Callable[[list[Array], Types, Values], Array]
     exact: bool = True
     canonical: Callable[[Types, Values], Values] | None = None
+    denote: Callable[[Logic, Operands, Values], Denotation] | None = None
+    moves: Moves | None = None
+
+    def may(self, move: Moves) -> bool:
+        """Whether it is a transformer that may do this to elements."""
+        return self.moves is not None and move in self.moves
 
     @functools.cached_property
     def spelling(self) -> str:
@@ -137,15 +189,28 @@ OPERATORS: dict[str, Operator] = {}
 
 
 def _operator(
-    name: str, arity: int | None, *attributes: Attribute, exact: bool = True
+    name: str,
+    arity: int | None,
+    *attributes: Attribute,
+    exact: bool = True,
+    moves: Moves | None = None,
 ) -> Callable[[type], type]:
     """Registers the class below it, which holds ``infer``, ``evaluate`` and a docstring."""
 
     def register(body: Any) -> type:
         summary = " ".join((body.__doc__ or "").split())
-        canonical = getattr(body, "canonical", None)
+        canonical, denote = (getattr(body, each, None) for each in ("canonical", "denote"))
         OPERATORS[name] = Operator(
-            name, summary, attributes, arity, body.infer, body.evaluate, exact, canonical
+            name,
+            summary,
+            attributes,
+            arity,
+            body.infer,
+            body.evaluate,
+            exact,
+            canonical,
+            denote,
+            moves,
         )
         return body
 
@@ -212,11 +277,19 @@ class _Constant:
     def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
         return np.broadcast_to(np.array(a["value"], a["dtype"]), a["shape"])
 
+    @staticmethod
+    def denote(logic: Logic, x: Operands, a: Values) -> Denotation:
+        for length in a["shape"]:
+            logic.need(length >= 0, "constant: lengths")
+        logic.need(logic.is_value(a["value"], a["dtype"]), "constant: value")
+        filled = Constant(a["value"], a["dtype"])
+        return Denotation(logic, [*a["shape"]], [], a["dtype"], lambda index: filled)
+
 
 # --- transformers -------------------------------------------------------------------------------
 
 
-@_operator("access", 1, Attribute("split", Kind.INT))
+@_operator("access", 1, Attribute("split", Kind.INT), moves=Moves.NOTHING)
 class _Access:
     """The same array with its first ``split`` axes outer."""
 
@@ -231,8 +304,13 @@ class _Access:
     def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
         return arrays[0]
 
+    @staticmethod
+    def denote(logic: Logic, x: Operands, a: Values) -> Denotation:
+        (of,) = x
+        return of.moved(of.lengths, logic.cut(a["split"], of.lengths, "access"), of.at)
 
-@_operator("transpose", 1, Attribute("permutation", Kind.INTS))
+
+@_operator("transpose", 1, Attribute("permutation", Kind.INTS), moves=Moves.REORDERS)
 class _Transpose:
     """Axes permuted as numpy.transpose does; the number of outer axes stays."""
 
@@ -247,8 +325,18 @@ class _Transpose:
     def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
         return arrays[0].transpose(a["permutation"])
 
+    @staticmethod
+    def denote(logic: Logic, x: Operands, a: Values) -> Denotation:
+        (of,), order = x, a["permutation"]
+        lengths = logic.each(of.lengths)
+        logic.need(sorted(order) == list(range(len(lengths))), "transpose: permutation")
+        inverse = [order.index(axis) for axis in range(len(order))]
+        return of.moved(
+            [lengths[axis] for axis in order], of.split, lambda i: of.at([i[k] for k in inverse])
+        )
 
-@_operator("cart_prod", 2, Attribute("batch", Kind.INT, 0))
+
+@_operator("cart_prod", 2, Attribute("batch", Kind.INT, 0), moves=Moves.PAIRS | Moves.REPEATS)
 class _CartProd:
     """Every outer position of the first with every one of the second, items paired.
 
@@ -280,8 +368,28 @@ class _CartProd:
         full = out + x.item
         return np.stack([np.broadcast_to(left, full), np.broadcast_to(right, full)], axis=len(out))
 
+    @staticmethod
+    def denote(logic: Logic, x: Operands, a: Values) -> Denotation:
+        (left, right), what = x, "cart-prod"
+        shared, also = (logic.cut(a["batch"], each.outer, what) for each in x)
+        logic.alike(left.item, right.item, what)
+        logic.alike(left.outer[:shared], right.outer[:also], what)
+        logic.need(left.dtype == right.dtype, f"{what}: dtypes")
+        own = right.outer[also:]
+        outer = left.outer + own
 
-@_operator("pair", 2)
+        def at(i: Index) -> Element:
+            position, side, item = i[: len(outer)], i[len(outer)], i[len(outer) + 1 :]
+            return choose(
+                side == 0,
+                lambda: left.at(position[: left.split] + item),
+                lambda: right.at(position[:shared] + position[left.split :] + item),
+            )
+
+        return left.moved([*outer, 2, *left.item], len(outer), at)
+
+
+@_operator("pair", 2, moves=Moves.PAIRS)
 class _Pair:
     """Two accesses of equal type side by side: a new first item axis (the tuple axis) of 2."""
 
@@ -296,6 +404,20 @@ class _Pair:
     def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
         return np.stack(arrays, axis=types[0].split)
 
+    @staticmethod
+    def denote(logic: Logic, x: Operands, a: Values) -> Denotation:
+        left, right = x
+        logic.alike(left.outer, right.outer, "pair")
+        logic.alike(left.item, right.item, "pair")
+        logic.need(left.dtype == right.dtype, "pair: dtypes")
+        k = left.split
+
+        def at(i: Index) -> Element:
+            rest = i[:k] + i[k + 1 :]
+            return choose(i[k] == 0, lambda: left.at(rest), lambda: right.at(rest))
+
+        return left.moved([*left.outer, 2, *left.item], k, at)
+
 
 @_operator(
     "windows",
@@ -303,6 +425,7 @@ class _Pair:
     Attribute("shape", Kind.INTS),
     Attribute("stride", Kind.INTS),
     Attribute("dilation", Kind.INTS, None),
+    moves=Moves.REORDERS | Moves.DROPS | Moves.REPEATS,
 )
 class _Windows:
     """Sliding windows over all item axes: ``((o), (d...)) -> ((o, w...), (k...))``.
@@ -340,6 +463,29 @@ class _Windows:
         steps = (slice(None),) * x.split + tuple(slice(None, None, s) for s in stride)
         return view[steps + tuple(slice(None, None, d) for d in dilation)]
 
+    @staticmethod
+    def denote(logic: Logic, x: Operands, a: Values) -> Denotation:
+        (of,), what = x, "windows"
+        shape, item = logic.each([*a["shape"]]), logic.each(of.item)
+        stride = logic.each([*a["stride"]])
+        dilation = [1] * len(shape) if a["dilation"] is None else logic.each([*a["dilation"]])
+        logic.need(len(shape) == len(stride) == len(dilation) == len(item), f"{what}: rank")
+        counts = []
+        for k, s, d, n in zip(shape, stride, dilation, item, strict=True):
+            for each in (k, s, d):
+                logic.need(each >= 1, f"{what}: at least 1")
+            reach = plus(times(minus(k, 1), d), 1)
+            logic.need(reach <= n, f"{what}: reach")
+            counts.append(logic.steps(minus(n, reach), s))
+        m, rank = of.split, len(shape)
+
+        def at(i: Index) -> Element:
+            window, inside = i[m : m + rank], i[m + rank :]
+            moved = zip(window, stride, inside, dilation, strict=True)
+            return of.at(i[:m] + [plus(times(w, s), times(k, d)) for w, s, k, d in moved])
+
+        return of.moved([*of.outer, *counts, *shape], m + rank, at)
+
 
 def _dilation(a: Values) -> tuple[int, ...]:
     given = a["dilation"]
@@ -353,6 +499,7 @@ def _dilation(a: Values) -> tuple[int, ...]:
     Attribute("low", Kind.INT),
     Attribute("high", Kind.INT),
     Attribute("step", Kind.INT, 1),
+    moves=Moves.DROPS,
 )
 class _Slice:
     """Positions ``low``, ``low+step``, ... below ``high`` along one axis."""
@@ -374,8 +521,22 @@ class _Slice:
         chosen = slice(a["low"], a["high"], a["step"])
         return arrays[0][(slice(None),) * a["axis"] + (chosen,)]
 
+    @staticmethod
+    def denote(logic: Logic, x: Operands, a: Values) -> Denotation:
+        (of,), what = x, "slice"
+        k, low, high, step = logic.axis(a["axis"], of.lengths, what), a["low"], a["high"], a["step"]
+        for condition in (low >= 0, low <= high, high <= of.lengths[k], step >= 1):
+            logic.need(condition, f"{what}: bounds")
+        lengths = list(of.lengths)
+        lengths[k] = floor_divide(plus(minus(high, low), minus(step, 1)), step)
+        if same_length(step, 1):
+            lengths[k] = minus(high, low)
+        return of.moved(
+            lengths, of.split, lambda i: of.at([*i[:k], plus(low, times(i[k], step)), *i[k + 1 :]])
+        )
 
-@_operator("concat", 2, _AXIS)
+
+@_operator("concat", 2, _AXIS, moves=Moves.JOINS)
 class _Concat:
     """Two accesses joined along one axis; their other axes and splits are equal."""
 
@@ -398,6 +559,28 @@ class _Concat:
     def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
         return np.concatenate(arrays, axis=a["axis"])
 
+    @staticmethod
+    def denote(logic: Logic, x: Operands, a: Values) -> Denotation:
+        (first, second), what = x, "concat"
+        for one, also in ((first.outer, second.outer), (first.item, second.item)):
+            logic.need(logic.rank(one) == logic.rank(also), f"{what}: ranks")
+        k = logic.axis(a["axis"], first.lengths, what)
+        other = logic.axis(a["axis"], second.lengths, what)
+        logic.alike(first.lengths[:k], second.lengths[:other], what)
+        logic.alike(first.lengths[k + 1 :], second.lengths[other + 1 :], what)
+        logic.need(first.dtype == second.dtype, f"{what}: dtypes")
+        lengths, n = list(first.lengths), first.lengths[k]
+        lengths[k] = plus(n, second.lengths[other])
+
+        def at(i: Index) -> Element:
+            return choose(
+                i[k] < n,
+                lambda: first.at(i),
+                lambda: second.at([*i[:k], minus(i[k], n), *i[k + 1 :]]),
+            )
+
+        return first.moved(lengths, first.split, at)
+
 
 @_operator(
     "pad",
@@ -407,6 +590,7 @@ class _Concat:
     Attribute("before", Kind.INT),
     Attribute("after", Kind.INT),
     Attribute("interior", Kind.INT, 0),
+    moves=Moves.ADDS,
 )
 class _Pad:
     """One axis padded before, after and (``interior``) between its elements.
@@ -442,6 +626,49 @@ class _Pad:
         result[(slice(None),) * axis + (slice(before, stop, step),)] = arrays[0]
         return result
 
+    @staticmethod
+    def denote(logic: Logic, x: Operands, a: Values) -> Denotation:
+        (of,), before, inside = x, a["before"], a["interior"]
+        k = logic.axis(a["axis"], of.lengths, "pad")
+        for width in (before, a["after"], inside):
+            logic.need(width >= 0, "pad: widths")
+        logic.need(logic.is_value(a["value"], of.dtype), "pad: value")
+        lengths, n = list(of.lengths), of.lengths[k]
+        span = n if same_length(inside, 0) else plus(n, times(logic.less_one(n), inside))
+        lengths[k] = plus(plus(before, span), a["after"])
+
+        def fill() -> Element:
+            return Constant(a["value"], of.dtype)
+
+        def at(i: Index) -> Element:
+            offset = minus(i[k], before)
+
+            def own(position: Length) -> Element:
+                return of.at([*i[:k], position, *i[k + 1 :]])
+
+            def within() -> Element:
+                if same_length(inside, 0):
+                    return own(offset)
+                step = plus(inside, 1)
+                return choose(offset % step == 0, lambda: own(floor_divide(offset, step)), fill)
+
+            return choose(offset < 0, fill, lambda: choose(offset < span, within, fill))
+
+        return of.moved(lengths, of.split, at)
+
+
+def _reshaped(logic: Logic, of: Denotation, outer: Lengths, item: Lengths) -> Denotation:
+    for old, new in ((of.outer, outer), (of.item, item)):
+        for length in new:
+            logic.need(length >= 0, "reshape: lengths")
+        logic.need(product(old) == product(new), "reshape: elements")
+    m = len(outer)
+
+    def at(i: Index) -> Element:
+        return of.at(logic.unravel(of.outer, outer, i[:m]) + logic.unravel(of.item, item, i[m:]))
+
+    return Denotation(logic, outer, item, of.dtype, at)
+
 
 def fill_value(value: str | int | float | bool, dtype: str) -> int | float | bool:
     """The number that a pad value stands for in ``dtype``; raises :class:`ShapeError`."""
@@ -452,7 +679,7 @@ def fill_value(value: str | int | float | bool, dtype: str) -> int | float | boo
     return check_number(value, dtype, "pad value")
 
 
-@_operator("squeeze", 1, _AXIS)
+@_operator("squeeze", 1, _AXIS, moves=Moves.NOTHING)
 class _Squeeze:
     """An axis of length 1 removed."""
 
@@ -468,8 +695,16 @@ class _Squeeze:
     def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
         return arrays[0].squeeze(a["axis"])
 
+    @staticmethod
+    def denote(logic: Logic, x: Operands, a: Values) -> Denotation:
+        (of,) = x
+        k = logic.axis(a["axis"], of.lengths, "squeeze")
+        logic.need(of.lengths[k] == 1, "squeeze: length 1")
+        lengths = of.lengths[:k] + of.lengths[k + 1 :]
+        return of.moved(lengths, of.split - (k < of.split), lambda i: of.at([*i[:k], 0, *i[k:]]))
 
-@_operator("unsqueeze", 1, _AXIS)
+
+@_operator("unsqueeze", 1, _AXIS, moves=Moves.NOTHING)
 class _Unsqueeze:
     """An axis of length 1 inserted; at or before the split it joins the outer axes."""
 
@@ -484,8 +719,16 @@ class _Unsqueeze:
     def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
         return np.expand_dims(arrays[0], a["axis"])
 
+    @staticmethod
+    def denote(logic: Logic, x: Operands, a: Values) -> Denotation:
+        (of,) = x
+        k = logic.cut(a["axis"], of.lengths, "unsqueeze")
+        outer = logic.decide(logic.rank(of.lengths[:k]) <= logic.rank(of.outer))
+        lengths = [*of.lengths[:k], 1, *of.lengths[k:]]
+        return of.moved(lengths, of.split + outer, lambda i: of.at(i[:k] + i[k + 1 :]))
 
-@_operator("broadcast", 1, Attribute("shape", Kind.INTS))
+
+@_operator("broadcast", 1, Attribute("shape", Kind.INTS), moves=Moves.REPEATS)
 class _Broadcast:
     """Axes of length 1 repeated to the given lengths; rank and split stay."""
 
@@ -501,8 +744,34 @@ class _Broadcast:
     def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
         return np.broadcast_to(arrays[0], a["shape"])
 
+    @staticmethod
+    def denote(logic: Logic, x: Operands, a: Values) -> Denotation:
+        (of,), what = x, "broadcast"
+        result: Lengths = []
+        reads: list[Callable[[Length], Length]] = []
+        for n, m in logic.pairs(of.lengths, [*a["shape"]], what):
+            result.append(m)
+            if not same_length(n, m):
+                logic.need(m >= 0, f"{what}: lengths")
+                logic.need(either(n == 1, n == m), f"{what}: lengths")
+            reads.append(_spread(logic, n, m))
+        return of.moved(
+            result, of.split, lambda i: of.at([read(k) for read, k in zip(reads, i, strict=True)])
+        )
 
-@_operator("flatten", 1)
+
+def _spread(logic: Logic, n: Length, m: Length) -> Callable[[Length], Length]:
+    """From an index into an axis of length m, to which n was broadcast, to one into n."""
+    if same_length(n, m):
+        return lambda k: k
+    if logic.holds(n == 1):
+        return lambda k: 0
+    if logic.holds(n == m):
+        return lambda k: k
+    return lambda k: logic.pick(n == 1, 0, k)
+
+
+@_operator("flatten", 1, moves=Moves.NOTHING)
 class _Flatten:
     """Outer axes become one, item axes become one; an empty part stays empty."""
 
@@ -517,8 +786,19 @@ class _Flatten:
     def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
         return arrays[0].reshape(_Flatten.infer(types, a).shape)
 
+    @staticmethod
+    def denote(logic: Logic, x: Operands, a: Values) -> Denotation:
+        (of,) = x
+        outer, item = (
+            [product(part)] if logic.decide(logic.rank(part) > 0) else []
+            for part in (of.outer, of.item)
+        )
+        return _reshaped(logic, of, outer, item)
 
-@_operator("reshape", 1, Attribute("outer", Kind.INTS), Attribute("item", Kind.INTS))
+
+@_operator(
+    "reshape", 1, Attribute("outer", Kind.INTS), Attribute("item", Kind.INTS), moves=Moves.NOTHING
+)
 class _Reshape:
     """Row-major reshape of the outer axes among themselves and the item axes among themselves."""
 
@@ -538,8 +818,12 @@ class _Reshape:
     def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
         return arrays[0].reshape(a["outer"] + a["item"])
 
+    @staticmethod
+    def denote(logic: Logic, x: Operands, a: Values) -> Denotation:
+        return _reshaped(logic, x[0], [*a["outer"]], [*a["item"]])
 
-@_operator("gather", 2, _AXIS)
+
+@_operator("gather", 2, _AXIS, moves=Moves.REORDERS | Moves.DROPS | Moves.REPEATS)
 class _Gather:
     """Slices of the first at the positions the second holds, as numpy.take does.
 
@@ -565,6 +849,25 @@ class _Gather:
             raise InputError(f"gather: an index is outside -{length} to {length - 1}")
         return np.take(data, indices.astype(np.int64), axis=a["axis"])
 
+    @staticmethod
+    def denote(logic: Logic, x: Operands, a: Values) -> Denotation:
+        (of, indices), what = x, "gather"
+        k = logic.axis(a["axis"], of.lengths, what)
+        logic.need(logic.among(indices.dtype, INTEGERS), f"{what}: indices")
+        n, count = of.lengths[k], len(indices.lengths)
+        lengths = of.lengths[:k] + indices.lengths + of.lengths[k + 1 :]
+
+        def at(i: Index) -> Element:
+            chosen = logic.position(indices.at(i[k : k + count]))
+            rest = i[k + count :]
+            return choose(
+                chosen < 0,
+                lambda: of.at([*i[:k], plus(chosen, n), *rest]),
+                lambda: of.at([*i[:k], chosen, *rest]),
+            )
+
+        return of.moved(lengths, of.split + (count - 1) * (k < of.split), at)
+
 
 # --- what computes ------------------------------------------------------------------------------
 
@@ -587,6 +890,13 @@ class _Cast:
                 array = array.astype(np.float32)
             return array.astype(a["dtype"])
 
+    @staticmethod
+    def denote(logic: Logic, x: Operands, a: Values) -> Denotation:
+        (of,), dtype = x, a["dtype"]
+        return Denotation(
+            logic, of.outer, of.item, dtype, lambda i: converted(logic, dtype, of, of.at(i))
+        )
+
 
 @_operator("where", 3, exact=False)
 class _Where:
@@ -605,6 +915,18 @@ class _Where:
     @staticmethod
     def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
         return np.where(*arrays)
+
+    @staticmethod
+    def denote(logic: Logic, x: Operands, a: Values) -> Denotation:
+        condition, yes, no = x
+        logic.need(condition.dtype == logic.text("bool"), "where: condition")
+        for other in (condition, no):
+            logic.alike(yes.outer, other.outer, "where")
+            logic.alike(yes.item, other.item, "where")
+        logic.need(yes.dtype == no.dtype, "where: dtypes")
+        return yes.moved(
+            yes.lengths, yes.split, lambda i: Apply(("where",), [each.at(i) for each in x])
+        )
 
 
 @_operator(
@@ -633,6 +955,10 @@ class _Compute:
     def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
         with np.errstate(all="ignore"):
             return FUNCTIONS[a["function"]].evaluate(arrays[0], types[0], a["accumulate"])
+
+    @staticmethod
+    def denote(logic: Logic, x: Operands, a: Values) -> Denotation:
+        return FUNCTIONS[a["function"]].denote(logic, x[0], a["accumulate"])
 
 
 def _default_accumulate(types: Types, a: Values) -> Values:
@@ -705,6 +1031,12 @@ class _Blocked:
         left, right = arrays
         return units.run_blocked(unit, a["parameters"], left, right, a["batch"], accumulate)
 
+    @staticmethod
+    def denote(logic: Logic, x: Operands, a: Values) -> Denotation:
+        logic.ranked(x[0].item, 1, "blocked: items")
+        product_ = _CartProd.denote(logic, x, {"batch": a["batch"]})
+        return FUNCTIONS["dot"].denote(logic, product_, a["accumulate"])
+
 
 @_operator(
     "host_op",
@@ -735,10 +1067,27 @@ class _HostOp:
         return run_host_op(a, arrays)
 
 
-TRANSFORMERS = frozenset(
-    name for name, o in OPERATORS.items() if o.exact and name not in ("tensor", "constant")
-)
+TRANSFORMERS = frozenset(name for name, o in OPERATORS.items() if o.moves is not None)
 """Operators that only move data."""
+
+
+def transformers(allowed: Moves) -> frozenset[str]:
+    """Those of one operand that do nothing to its elements but what is ``allowed``."""
+    return frozenset(
+        name
+        for name, o in OPERATORS.items()
+        if o.arity == 1 and o.moves is not None and o.moves in allowed
+    )
+
+
+VIEWS = transformers(~Moves.NOTHING)
+"""Transformers of one operand: what they give can be read where the operand lies."""
+
+RENUMBERING = transformers(Moves.NOTHING)
+"""Transformers that leave every element where it is in row-major order."""
+
+BIJECTIONS = transformers(Moves.REORDERS)
+"""Transformers that keep every element, once."""
 
 CALLS = frozenset(("call", "blocked"))
 """Operators that invoke an accelerator unit."""

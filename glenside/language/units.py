@@ -19,6 +19,7 @@ from glenside.errors import ShapeError
 from glenside.language.shape import AccessType, Shape
 
 if TYPE_CHECKING:
+    from glenside.language.denotation import Denotation, Lengths, Logic
     from glenside.language.term import Term
 
 Array = np.ndarray[Any, Any]
@@ -35,7 +36,9 @@ class Unit:
     ``array(parameters) -> (rows, columns)``, the size of one weight tile, and can then stand in a
     ``blocked`` product of any size. A unit that works by such products says its invocation in
     terms of them: ``in_products(parameters, operands)``. ``meaning_of_batch`` is the term for
-    operands that share one axis in front, where a batch has one.
+    operands that share one axis in front, where a batch has one. ``denote(logic, operands,
+    parameters)`` is the meaning for sizes that are symbols, without which no rule that makes calls
+    can be proved.
     """
 
     name: str
@@ -44,6 +47,7 @@ class Unit:
     array: Callable[[Shape], tuple[int, int]] | None = None
     in_products: Callable[[Shape, tuple[Term, ...]], Term] | None = None
     meaning_of_batch: Callable[[Shape, tuple[Term, ...]], Term] | None = None
+    denote: Callable[[Logic, Sequence[Denotation], Lengths], Denotation] | None = None
 
     @staticmethod
     def _applied(

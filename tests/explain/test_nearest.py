@@ -22,7 +22,8 @@ UNITS = [
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_what_fits_is_what_the_rule_finds(unit: Accelerator) -> None:
-    (wanted,) = wanted_by(unit.name, unit)
+    wanted = wanted_by(unit.name, unit)
+    functions = {function for each in wanted for function in each.functions}
     rules = [RuleSet(unit.name, (unit.rule(),))]
     outcomes = set()
 
@@ -42,10 +43,10 @@ def test_what_fits_is_what_the_rule_finds(unit: Accelerator) -> None:
         layers = [
             each
             for each in topological_order([term])
-            if each.op == "compute" and each["function"] in wanted.functions
+            if each.op == "compute" and each["function"] in functions
         ]
         reasons = [
-            nearest.misfits(explored.term_classes[each], each["function"], [wanted])[1]
+            nearest.misfits(explored.term_classes[each], each["function"], wanted)[1]
             for each in layers
         ]
         found = explored.rules[unit.name] > 0

@@ -321,7 +321,7 @@ def test_a_unit_of_any_size_is_declared_at_once(kind):
         unit = Accelerator("test-large", **GEMM, **{kind: each})
         sizes = unit.tiling.covered({"M": 1, "K": each["K"] + 1, "N": 1})
         assert sizes == {"M": each.get("M", 1), "K": 2 * each["K"], "N": each.get("N", 1)}
-    with pytest.raises(TargetError, match="K cannot be (cut|padded)"):
+    with pytest.raises(TargetError, match=r"K cannot be (cut|padded)"):
         Accelerator("test-large", operands={"x": "((M) (K))"}, computes="(compute mean ?x)",
                     **{kind: {"K": 10**5}})  # fmt: skip
 

@@ -101,7 +101,9 @@ MAPS_OF_FLOATS = {
     "recip": reciprocal,
     "sqrt": total(math.sqrt),
     "exp": total(math.exp),
+    "expm1": total(math.expm1),
     "log": total(math.log, {0.0: -INF}),
+    "log1p": total(math.log1p, {-1.0: -INF}),
     "sin": total(math.sin),
     "cos": total(math.cos),
     "tan": total(math.tan),
@@ -163,6 +165,11 @@ def test_map(name, dtype):
 def test_sigmoid_keeps_the_digits_of_small_values():
     expect(run("sigmoid", [-20.0, -80.0], "float32"), [math.exp(-20), math.exp(-80)], "float32")
     expect(run("sigmoid", [-12.0], "float16"), [math.exp(-12)], "float16")
+
+
+def test_expm1_and_log1p_keep_the_digits_of_small_values():
+    for name in ("expm1", "log1p"):
+        expect(run(name, [1e-20, -1e-12], "float32"), [1e-20, -1e-12], "float32")
 
 
 def test_round_is_half_to_even():

@@ -18,7 +18,7 @@ X = builders.tensor("x", (4, 3), "float32")
 AT = builders.tensor("at", (2,), "int64")
 
 
-@pytest.mark.parametrize("values, got", [([0, 4], 4), ([-5, 0], -5), ([7, -9], -9)])
+@pytest.mark.parametrize(("values", "got"), [([0, 4], 4), ([-5, 0], -5), ([7, -9], -9)])
 def test_a_value_outside_is_told_with_who_asks(values, got):
     asked = Requirement(AT, -4, 4, "input 'at': node 'g' (Gather) takes indices from -4 to 3")
     with pytest.raises(InputError, match=rf"^input 'at': node 'g' .*, got {got}$"):

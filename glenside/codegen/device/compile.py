@@ -18,6 +18,7 @@ from glenside.codegen.compile import (
 )
 from glenside.codegen.device.device import Code, Device
 from glenside.codegen.device.executable import DeviceExecutable, MappedProduct
+from glenside.codegen.footprint import Footprint, footprint
 from glenside.codegen.host_runs import gather
 from glenside.codegen.launch import KernelCall, Place, Plan, PythonCall
 from glenside.interrupt import in_background
@@ -88,13 +89,9 @@ def compile_for_device(
         assert not any(each.base for each in arguments), step.name
         listed = [[each.buffer, each.base, each.extent] for each in arguments]
         calls.append(KernelCall(text.names[number], listed))
-    settled = {*cut.arrays, *(cut.stored[term].buffer for term in cut.inputs.values())}
-    gathered, homes = gather(calls, settled)
-    plan = Plan(arena=0, steps=gathered, device=dialect, kernels=text.entries)
-    plan.inputs = {name: place_of(cut.stored[term], term) for name, term in cut.inputs.items()}
+    plan, parameters, homes = _planned(cut, calls)
+    plan.device, plan.kernels = dialect, text.entries
     plan.input_types = {name: [list(t.outer), list(t.item), t.dtype] for name, t in inputs.items()}
-    plan.outputs = [place_of(cut.stored[term], term) for term in cut.outputs]
-    parameters = plan_memory(plan, cut, _ALIGN)
     code = in_background(build, text.text) if build is not None and text.text else Code(text.text)
     if progress:
         progress("compile", 1, 1)
@@ -102,8 +99,70 @@ def compile_for_device(
         plan, parameters, code, _module(kernels), renumbered(made.watched, homes), device
     )
     executable.products = made.products
+    executable.footprint = footprint(plan, parameters, cut, outputs, params)
     executable.origins = {n: each for n, each in cut.origins.items() if n in parameters}
     return executable
+
+
+def plan_for_device(
+    outputs: Sequence[Term],
+    inputs: Mapping[str, AccessType],
+    params: Mapping[str, Array],
+    limits: DeviceLimits,
+    dialect: Dialect,
+    choose: Choose | None = None,
+    progress: Progress | None = None,
+) -> DevicePlan:
+    """What :func:`compile_for_device` comes to, without code: its memory and kernels.
+
+    :raises: as that does.
+    """
+    check_sizes(outputs)
+    cut = cut_for_device(outputs, inputs, params, limits)
+    made = _steps(cut, limits, dialect, choose, True, progress)
+    calls = [
+        step
+        if isinstance(step, PythonCall)
+        else KernelCall(step.name, [[a.buffer, a.base, a.extent] for a in step.arguments])
+        for step in made.steps
+    ]
+    plan, parameters, _ = _planned(cut, calls)
+    sizes = [slot.size * np.dtype(slot.dtype).itemsize for slot in plan.slots]
+
+    def seconds(kernel: DeviceKernel) -> float:
+        if kernel.predicted is not None:
+            return kernel.predicted
+        moved = sum(sizes[buffer] for buffer in {each.buffer for each in kernel.arguments})
+        return limits.launch_seconds + moved / limits.bandwidth
+
+    return DevicePlan(
+        footprint(plan, parameters, cut, outputs, params),
+        {kernel.name: seconds(kernel) for kernel in made.kernels},
+        [product.mapping for product in made.products.values()],
+    )
+
+
+@dataclass(frozen=True)
+class DevicePlan:
+    """A program for a device before there is code of it."""
+
+    footprint: Footprint
+    seconds: Mapping[str, float]
+    """Of each kernel as predicted, in order; of what is no product, by the bytes it moves."""
+    mappings: Sequence[Mapping[str, Any]]
+    """Of its products, in order."""
+
+
+def _planned(
+    cut: Partition, calls: Sequence[KernelCall | PythonCall]
+) -> tuple[Plan, dict[int, Array], list[int]]:
+    """The plan of the steps, parameters by buffer, and what became of each step's number."""
+    settled = {*cut.arrays, *(cut.stored[term].buffer for term in cut.inputs.values())}
+    gathered, homes = gather(calls, settled)
+    plan = Plan(arena=0, steps=gathered)
+    plan.inputs = {name: place_of(cut.stored[term], term) for name, term in cut.inputs.items()}
+    plan.outputs = [place_of(cut.stored[term], term) for term in cut.outputs]
+    return plan, plan_memory(plan, cut, _ALIGN), homes
 
 
 def cut_for_device(

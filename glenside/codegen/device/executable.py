@@ -34,6 +34,7 @@ from glenside.language.term import Term
 
 if TYPE_CHECKING:
     from glenside.codegen.device.cuda import CudaDevice
+    from glenside.codegen.footprint import Footprint
     from glenside.codegen.storage import Origin
 
 Array = np.ndarray[Any, Any]
@@ -97,6 +98,8 @@ class DeviceExecutable:
         self._turn = threading.Lock()
         self.products: dict[int, MappedProduct] = {}
         """By the number of the (first) launch that computes it; empty in a loaded program."""
+        self.footprint: Footprint | None = None
+        """What it holds; likewise None."""
         self.origins: dict[int, Origin] = {}
         """What parameters are made of, by their slot; likewise."""
 

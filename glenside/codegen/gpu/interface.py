@@ -85,6 +85,11 @@ class DeviceLimits:
     """Whether matrix units take operands from local memory, for four warps at a time: Hopper's."""
     tf32: bool = False
     """Whether products of float32 may be rounded to 10 bits of mantissa, for the matrix units."""
+    scratch_bytes: int = 1 << 26
+    """Most memory that the partial sums of one split reduction may take."""
+    byte_seconds: float = 0.0
+    """What holding a byte more for values on the way is worth, in time: above 0 where memory is
+    scarce, since it is the host's and other programs' as well."""
 
     @property
     def copies_in_background(self) -> bool:

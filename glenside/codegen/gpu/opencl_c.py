@@ -12,11 +12,8 @@ import re
 from collections.abc import Mapping
 
 from glenside.codegen.gpu.threads import UNROLL
+from glenside.language.functions import FUNCTIONS
 
-_LIBRARY = (
-    "exp|log|sin|cos|tan|asin|acos|atan|sinh|cosh|asinh|acosh|atanh|tanh|erf|fmod|pow|sqrt|floor|"
-    "ceil|fabs"
-)
 _SCALAR = re.compile(r"\(*convert_[a-z]+\(")
 """How a condition of one element begins; that of a vector has a number behind the type."""
 _COMPARES = re.compile(r" (?:[<>]=?|[!=]=|&&|\|\|) ")
@@ -34,7 +31,8 @@ _SIZES |= {f"u{kind}": size for kind, size in _SIZES.items()}
 def repaired(text: str, blocks: Mapping[str, tuple[int, int, int]]) -> str:
     """The text of kernels, the threads of whose groups are given by name."""
     # OpenCL C overloads the functions that the C library names by type.
-    text = re.sub(rf"\b({_LIBRARY})f\(", r"\1(", text)
+    library = "|".join(sorted({f.libm for f in FUNCTIONS.values() if f.libm}))
+    text = re.sub(rf"\b({library})f\(", r"\1(", text)
     text = _comparisons(_conditionals(text))
     text = re.sub(rf"^( *)(for \(int {UNROLL}\w* = 0)", r"\1#pragma unroll\n\1\2", text,
                   flags=re.MULTILINE)  # fmt: skip

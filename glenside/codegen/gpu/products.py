@@ -23,6 +23,7 @@ here they are put together.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from glenside.codegen import scalars
@@ -169,7 +170,8 @@ class ProductNest(ElementNest):
             from glenside.codegen.gpu.partial import PartialSums
 
             sums = PartialSums(self.builder, self.kernel, self.limits, tiling, scratch)
-            made.append(sums.device_kernel(f"{name}_sum"))
+            # Its time is in the product's.
+            made.append(replace(sums.device_kernel(f"{name}_sum"), predicted=0.0))
         return made
 
     def _group(self, group: Sequence[Any], thread: Any) -> Stmt:

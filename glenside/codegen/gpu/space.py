@@ -32,9 +32,9 @@ from typing import Literal
 from glenside.codegen import scalars
 from glenside.codegen.layout import Atom, View, row_major, single_stride, split_atoms
 from glenside.codegen.loops import strides_of
-from glenside.codegen.lower import MOVES, Access
+from glenside.codegen.lower import Access
 from glenside.codegen.storage import replay
-from glenside.language.operators import fill_value
+from glenside.language.operators import VIEWS, fill_value
 from glenside.language.shape import Shape
 from glenside.language.term import Term, topological_order
 
@@ -243,7 +243,7 @@ def _deepest(term: Term, is_leaf: Callable[[Term], bool]) -> _Read | None:
     """The operand by the deepest value that it is an affine map of."""
     chain: list[Term] = []
     below = term
-    while not is_leaf(below) and below.op in MOVES:
+    while not is_leaf(below) and below.op in VIEWS:
         chain.append(below)
         below = below.children[0]
     for depth in range(len(chain), -1, -1):

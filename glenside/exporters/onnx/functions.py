@@ -1,5 +1,6 @@
-"""ONNX forms of the functions of ``compute``: :data:`MAPS`, :data:`FOLDS` and :data:`REDUCTIONS`.
+"""ONNX forms of the functions of ``compute``: of maps, folds and :data:`REDUCTIONS`.
 
+Most are as declared (``Function.onnx``); here stand those that depend on the dtype.
 The meaning to reach is NumPy's, as ``glenside.language.functions`` has it: integers wrap around,
 division by zero gives 0 instead of stopping the runtime, ``mod`` has the divisor's sign, shifts by
 the width or more give what arithmetic says.
@@ -13,8 +14,10 @@ from functools import partial
 
 import numpy as np
 
+from glenside.exporters.onnx.expressions import Expression
 from glenside.exporters.onnx.graph import Graph, Value
 from glenside.exporters.onnx.kernels import working_dtype
+from glenside.language.functions import FUNCTIONS
 from glenside.language.shape import FLOATS, UNSIGNED
 
 Map = Callable[[Graph, Value], Value]
@@ -22,14 +25,6 @@ Fold = Callable[[Graph, Value, Value], Value]
 
 
 # --- one operand --------------------------------------------------------------------------------
-
-
-def _plain(operator: str) -> Map:
-    return lambda g, x: g.apply(operator, x)
-
-
-def _test(operator: str) -> Map:
-    return lambda g, x: g.apply(operator, x, result="bool")
 
 
 def _relu(g: Graph, x: Value) -> Value:
@@ -40,11 +35,6 @@ def _relu(g: Graph, x: Value) -> Value:
 
 def _softmax(g: Graph, x: Value) -> Value:
     return g.apply("Softmax", x, axis=-1)
-
-
-def _in_double(operator: str, double: Map) -> Map:
-    """``operator``, and for float64, where onnxruntime lacks it, an expression that is as exact."""
-    return lambda g, x: double(g, x) if x.dtype == "float64" else g.apply(operator, x)
 
 
 def _tan(g: Graph, x: Value) -> Value:
@@ -145,46 +135,43 @@ def _ratio(g: Graph, x: Value, polynomials: Polynomials) -> Value:
     return g.apply("Div", *sums)
 
 
-MAPS: dict[str, Map] = {
+_MAPS: dict[str, Map] = {
     "relu": _relu,
-    "neg": _plain("Neg"),
-    "abs": _plain("Abs"),
-    "sign": _plain("Sign"),
-    "not": _plain("Not"),
-    "bit_not": _plain("BitwiseNot"),
-    "recip": _plain("Reciprocal"),
-    "sqrt": _plain("Sqrt"),
-    "exp": _plain("Exp"),
-    "log": _plain("Log"),
-    "sin": _plain("Sin"),
-    "cos": _plain("Cos"),
-    "tan": _in_double("Tan", _tan),
-    "asin": _in_double("Asin", _asin),
-    "acos": _in_double("Acos", _acos),
-    "atan": _in_double("Atan", _atan),
-    "sinh": _in_double("Sinh", _sinh),
-    "cosh": _in_double("Cosh", _cosh),
-    "asinh": _in_double("Asinh", _asinh),
-    "acosh": _in_double("Acosh", _acosh),
-    "atanh": _in_double("Atanh", _atanh),
-    "tanh": _plain("Tanh"),
-    "sigmoid": _plain("Sigmoid"),
-    "erf": _in_double("Erf", _erf),
-    "floor": _plain("Floor"),
-    "ceil": _plain("Ceil"),
-    "round": _plain("Round"),
-    "is_nan": _test("IsNaN"),
-    "is_inf": _test("IsInf"),
     "softmax": _softmax,
 }
-"""Functions of one operand that keep its shape."""
+_MAPS_IN_DOUBLE: dict[str, Map] = {
+    "tan": _tan,
+    "asin": _asin,
+    "acos": _acos,
+    "atan": _atan,
+    "sinh": _sinh,
+    "cosh": _cosh,
+    "asinh": _asinh,
+    "acosh": _acosh,
+    "atanh": _atanh,
+    "erf": _erf,
+}
+"""For float64, where onnxruntime lacks the operator: expressions that are as exact."""
+
+
+def map_form(function: str) -> Map | None:
+    """The form of a function of one operand that keeps its shape; None where there is none."""
+    if function in _MAPS:
+        return _MAPS[function]
+    declared, in_double = FUNCTIONS[function], _MAPS_IN_DOUBLE.get(function)
+    if declared.kind != "map" or declared.onnx is None:
+        return None
+    form = Expression(declared.onnx, declared.result)
+
+    def apply(g: Graph, x: Value) -> Value:
+        if in_double is not None and x.dtype == "float64":
+            return in_double(g, x)
+        return form.apply(g, x=x)
+
+    return apply
 
 
 # --- two operands -------------------------------------------------------------------------------
-
-
-def _binary(operator: str) -> Fold:
-    return lambda g, a, b: g.apply(operator, a, b)
 
 
 def _extreme(operator: str, of_bools: str) -> Fold:
@@ -193,10 +180,6 @@ def _extreme(operator: str, of_bools: str) -> Fold:
 
 def _compare(operator: str) -> Fold:
     return lambda g, a, b: g.apply(operator, _ordered(g, a), _ordered(g, b), result="bool")
-
-
-def _equal(g: Graph, a: Value, b: Value) -> Value:
-    return g.apply("Equal", a, b, result="bool")
 
 
 def _ordered(g: Graph, x: Value) -> Value:
@@ -310,31 +293,31 @@ def _shift(direction: str) -> Fold:
     return apply
 
 
-FOLDS: dict[str, Fold] = {
-    "add": _binary("Add"),
-    "sub": _binary("Sub"),
-    "mul": _binary("Mul"),
+_FOLDS: dict[str, Fold] = {
     "div": _divide,
     "maximum": _extreme("Max", "Or"),
     "minimum": _extreme("Min", "And"),
     "pow": _power,
     "mod": partial(_remainder, fmod=0),
     "fmod": partial(_remainder, fmod=1),
-    "and": _binary("And"),
-    "or": _binary("Or"),
-    "xor": _binary("Xor"),
-    "bit_and": _binary("BitwiseAnd"),
-    "bit_or": _binary("BitwiseOr"),
-    "bit_xor": _binary("BitwiseXor"),
     "shift_left": _shift("LEFT"),
     "shift_right": _shift("RIGHT"),
-    "equal": _equal,
     "less": _compare("Less"),
     "less_equal": _compare("LessOrEqual"),
     "greater": _compare("Greater"),
     "greater_equal": _compare("GreaterOrEqual"),
 }
-"""Functions that combine two slices."""
+
+
+def fold_form(function: str) -> Fold | None:
+    """The form of a function that combines two slices; None where there is none."""
+    if function in _FOLDS:
+        return _FOLDS[function]
+    declared = FUNCTIONS[function]
+    if declared.kind != "fold" or declared.onnx is None:
+        return None
+    form = Expression(declared.onnx, declared.result)
+    return lambda g, a, b: form.apply(g, a=a, b=b)
 
 
 # --- reductions over the axes from ``split`` on ---------------------------------------------------

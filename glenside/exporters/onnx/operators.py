@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from glenside.errors import GlensideError
-from glenside.exporters.onnx.functions import FOLDS, MAPS, REDUCTIONS
+from glenside.exporters.onnx.functions import REDUCTIONS, Fold, fold_form, map_form
 from glenside.exporters.onnx.graph import Graph, Value
 from glenside.exporters.onnx.kernels import working_dtype
 from glenside.language import Term, topological_order
-from glenside.language.operators import fill_value
+from glenside.language.operators import RENUMBERING, fill_value
 from glenside.language.shape import Shape
 
 Emit = Callable[[Graph, list[Value]], Value]
@@ -45,7 +45,7 @@ class Program:
         self.source: dict[Term, Term] = {}
         self.uses: dict[Term, int] = {}
         for term in self.order:
-            same = term.op in _RESHAPING or _does_nothing(term)
+            same = term.op in RENUMBERING or _does_nothing(term)
             self.source[term] = self.source[term.children[0]] if same else term
             for child in term.children:
                 self.uses[child] = self.uses.get(child, 0) + 1
@@ -60,9 +60,6 @@ class Program:
         if narrow.shape == (1,) * (narrow.type.rank - below.type.rank) + below.shape:
             return below
         return narrow
-
-
-_RESHAPING = frozenset({"access", "reshape", "flatten", "squeeze", "unsqueeze"})
 
 
 def _does_nothing(term: Term) -> bool:
@@ -236,10 +233,10 @@ def _compute(term: Term, program: Program) -> Step:
         return Step((), lambda g, _: g.fill(number, term.shape, term.dtype))
     if name == "dot":
         return _dot(term, program)
-    if name in MAPS:
-        return Step((x,), lambda g, v: MAPS[name](g, v[0]))
-    if name in FOLDS:
-        return _fold(term, program)
+    if (form := map_form(name)) is not None:
+        return Step((x,), lambda g, v: form(g, v[0]))
+    if (combine := fold_form(name)) is not None:
+        return _fold(term, program, combine)
     if name in REDUCTIONS:
         accumulate = term["accumulate"] or x.dtype
         split = x.type.split
@@ -252,8 +249,7 @@ def _compute(term: Term, program: Program) -> Step:
     raise GlensideError(f"compute {name} has no ONNX form")
 
 
-def _fold(term: Term, program: Program) -> Step:
-    combine = FOLDS[term["function"]]
+def _fold(term: Term, program: Program, combine: Fold) -> Step:
     slices = _slices(term.children[0], program)
     compact = tuple(program.compact(each) for each in slices.reads)
 

@@ -8,17 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from glenside.codegen.lower import MOVES, is_tuple_only
+from glenside.codegen.lower import is_tuple_only
 from glenside.language import Term, topological_order
 from glenside.language.functions import FUNCTIONS
+from glenside.language.operators import RENUMBERING, Moves, transformers
 
 Array = np.ndarray[Any, Any]
 
-PLAIN = frozenset(["access", "reshape", "flatten", "squeeze", "unsqueeze"])
-"""Moves that leave every element where it is in row-major order."""
-
-_REPEATS = frozenset(["windows", "broadcast", "cart_prod", "gather"])
-"""What may read an element of its operand more than once."""
+_FREE = transformers(~Moves.ADDS)
+"""Moves whose result has no elements but its operand's, so that it takes no memory of its own."""
 _LARGEST_EXPRESSION = 60
 """Operators, counted as often as they are written, in one kernel's expression."""
 _DEEPEST = 40
@@ -72,7 +70,7 @@ def cut(outputs: Sequence[Term], forced: Iterable[Term], params: Mapping[str, Ar
 
 def plain_source(term: Term) -> Term:
     """What ``term`` is a mere reshape of."""
-    while term.op in PLAIN:
+    while term.op in RENUMBERING:
         term = term.children[0]
     return term
 
@@ -109,7 +107,7 @@ def _keep_what_is_shared(result: Cut, wanted: set[Term]) -> None:
         for child in term.children:
             if child in readers:
                 readers[child] |= roots
-                if again or term.op in _REPEATS:
+                if again or term.operator.may(Moves.REPEATS):
                     repeated.add(child)
 
 
@@ -148,7 +146,7 @@ def _fold(outputs: Sequence[Term], params: Mapping[str, Array]) -> dict[Term, Ar
             continue
         total = sum(weight[child] for child in term.children)
         # Repeated elements take no memory, and nobody asks a product of parameters for all pairs.
-        free = term.op in MOVES and term.op != "pad"
+        free = term.op in _FREE
         if term.op != "cart_prod" and (free or term.type.size <= max(4 * total, _FOLD_FREELY)):
             values[term], weight[term] = _evaluate(term, values), total
     readers: dict[Term, bool] = {}
@@ -160,7 +158,7 @@ def _fold(outputs: Sequence[Term], params: Mapping[str, Array]) -> dict[Term, Ar
     known: dict[Term, Array] = {}
     for term in needed:
         source = term
-        while source.op in MOVES and source.op != "pad" and source not in outputs:
+        while source.op in _FREE and source not in outputs:
             source = source.children[0]
         if source.op != "constant":
             known[source] = values[source]

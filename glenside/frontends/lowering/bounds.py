@@ -11,17 +11,14 @@ import numpy as np
 
 from glenside.language import TRANSFORMERS, Term
 from glenside.language.functions import FUNCTIONS
-from glenside.language.operators import fill_value
+from glenside.language.operators import Moves, fill_value, transformers
 
 Array = np.ndarray[Any, Any]
-
-BOUNDED = ("softmax", "sigmoid", "tanh", "erf", "sign", "sin", "cos")
-"""Functions whose results are at most 1, whatever they are given."""
 
 LARGEST_EXPONENT = 10.0
 """The exponential of numbers up to this is within every float dtype."""
 
-_REPEATING = ("access", "transpose", "squeeze", "unsqueeze", "broadcast", "flatten", "reshape")
+_REPEATING = transformers(Moves.REORDERS | Moves.REPEATS)
 """Moves of all numbers of a value, in one order or another."""
 
 
@@ -114,11 +111,10 @@ def _cast(child: Term, below: Bounds) -> Bounds:
 
 def _computed(term: Term, x: Bounds, found: Mapping[Term, Bounds]) -> Bounds:
     name = term["function"]
+    declared = FUNCTIONS[name]
+    if declared.bounds is not None:
+        return Bounds(*declared.bounds)
     match name:
-        case "softmax" | "sigmoid":
-            return Bounds(0, 1)
-        case "tanh" | "erf" | "sign" | "sin" | "cos":
-            return Bounds(-1, 1)
         case "relu":
             return Bounds(max(x.least, 0), max(x.most, 0))
         case "neg":
@@ -132,7 +128,7 @@ def _computed(term: Term, x: Bounds, found: Mapping[Term, Bounds]) -> Bounds:
         case "max" | "min" | "mean":
             return x
     (child,) = term.children
-    if FUNCTIONS[name].kind == "fold" and child.op == "pair":
+    if declared.kind == "fold" and child.op == "pair":
         one, two = child.children
         return _fold(name, one, two, found.get(one, _ANY), found.get(two, _ANY))
     return _ANY

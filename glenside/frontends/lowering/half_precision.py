@@ -33,7 +33,6 @@ import ml_dtypes
 import numpy as np
 
 from glenside.frontends.lowering.bounds import (
-    BOUNDED,
     LARGEST_EXPONENT,
     Bounds,
     bounds_of,
@@ -49,9 +48,8 @@ Array = np.ndarray[Any, Any]
 WIDE = "float32"
 """What is computed in where a half is not enough."""
 
-_MOVES = TRANSFORMERS | {"gather", "where"}
+_MOVES = TRANSFORMERS | {"where"}
 _STATISTICS = ("sum", "mean", "prod")
-_POWERS = ("exp", "sinh", "cosh")
 _EVALUATED = 1 << 20
 """Elements up to which what depends on parameters alone is evaluated to see its range."""
 
@@ -367,9 +365,10 @@ class Policy:
         return not self.uses[term] & (Use.MANY | Use.OUTPUT)
 
     def _of_map(self, name: str, child: Term, below: Why) -> tuple[bool, Why]:
-        if name in BOUNDED:
+        function = FUNCTIONS[name]
+        if function.bounds is not None and Bounds(*function.bounds).within(1.0, both=True):
             return bool(below), NOTHING
-        if name in _POWERS:
+        if function.grows:
             if self.bounds.get(child, Bounds()).within(LARGEST_EXPONENT):
                 return bool(below), below & Why.STATISTIC
             return True, Why.SMALL | Why.PRODUCTS | (below & Why.STATISTIC)
@@ -599,7 +598,7 @@ def _is_statistic(term: Term) -> bool:
 
 
 def _is_power(term: Term) -> bool:
-    return term.op == "compute" and term["function"] in _POWERS
+    return term.op == "compute" and FUNCTIONS[term["function"]].grows
 
 
 def _is_square(term: Term) -> bool:

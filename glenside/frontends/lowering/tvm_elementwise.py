@@ -17,58 +17,14 @@ from glenside.frontends.lowering.phrases import (
     sub,
 )
 from glenside.language import Term, builders
+from glenside.language.functions import FUNCTIONS
 from glenside.language.shape import FLOATS, INTEGERS
 
-_MAPS = {
-    "abs": "abs",
-    "acos": "acos",
-    "acosh": "acosh",
-    "asin": "asin",
-    "asinh": "asinh",
-    "atan": "atan",
-    "atanh": "atanh",
-    "ceil": "ceil",
-    "cos": "cos",
-    "cosh": "cosh",
-    "erf": "erf",
-    "exp": "exp",
-    "floor": "floor",
-    "isinf": "is_inf",
-    "isnan": "is_nan",
-    "log": "log",
-    "logical_not": "not",
-    "negative": "neg",
-    "nn.relu": "relu",
-    "round": "round",
-    "sigmoid": "sigmoid",
-    "sign": "sign",
-    "sin": "sin",
-    "sinh": "sinh",
-    "sqrt": "sqrt",
-    "tan": "tan",
-    "tanh": "tanh",
-}
-_FOLDS = {
-    "add": "add",
-    "divide": "div",
-    "equal": "equal",
-    "floor_mod": "mod",
-    "greater": "greater",
-    "greater_equal": "greater_equal",
-    "left_shift": "shift_left",
-    "less": "less",
-    "less_equal": "less_equal",
-    "logical_and": "and",
-    "logical_or": "or",
-    "logical_xor": "xor",
-    "maximum": "maximum",
-    "minimum": "minimum",
-    "mod": "fmod",
-    "multiply": "mul",
-    "power": "pow",
-    "right_shift": "shift_right",
-    "subtract": "sub",
-}
+_MAPS, _FOLDS = (
+    {f.tvm: f.name for f in FUNCTIONS.values() if f.kind == kind and f.tvm}
+    for kind in ("map", "fold")
+)
+"""TVM's operators that mean what one function does, and those functions."""
 
 
 def both(a: Term | float, b: Term | float) -> tuple[Term, Term]:

@@ -5,57 +5,24 @@ from __future__ import annotations
 from glenside.frontends.lowering.phrases import div, elementwise, like, maximum, minimum, select
 from glenside.frontends.onnx.node import Node, dtype_name, operator
 from glenside.language import Term, builders
+from glenside.language.functions import FUNCTIONS
 from glenside.language.shape import FLOATS
 
-_UNARY = {
-    "Abs": "abs",
-    "Acos": "acos",
-    "Acosh": "acosh",
-    "Asin": "asin",
-    "Asinh": "asinh",
-    "Atan": "atan",
-    "Atanh": "atanh",
-    "BitwiseNot": "bit_not",
-    "Ceil": "ceil",
-    "Cos": "cos",
-    "Cosh": "cosh",
-    "Erf": "erf",
-    "Exp": "exp",
-    "Floor": "floor",
-    "IsNaN": "is_nan",
-    "Log": "log",
-    "Neg": "neg",
-    "Not": "not",
-    "Reciprocal": "recip",
-    "Relu": "relu",
-    "Round": "round",
-    "Sigmoid": "sigmoid",
-    "Sign": "sign",
-    "Sin": "sin",
-    "Sinh": "sinh",
-    "Sqrt": "sqrt",
-    "Tan": "tan",
-    "Tanh": "tanh",
-}
+_ATTRIBUTED = frozenset({"IsInf"})
+"""Operators that have attributes, which say what else they mean."""
 
-_BINARY = {
-    "Add": "add",
-    "And": "and",
-    "BitwiseAnd": "bit_and",
-    "BitwiseOr": "bit_or",
-    "BitwiseXor": "bit_xor",
-    "Div": "div",
-    "Equal": "equal",
-    "Greater": "greater",
-    "GreaterOrEqual": "greater_equal",
-    "Less": "less",
-    "LessOrEqual": "less_equal",
-    "Mul": "mul",
-    "Or": "or",
-    "Sub": "sub",
-    "Xor": "xor",
-}
 
+def _operators(kind: str) -> dict[str, str]:
+    """ONNX operators that mean what one function does, and those functions."""
+    return {
+        f.onnx_operator: f.name
+        for f in FUNCTIONS.values()
+        if f.kind == kind and f.onnx_operator and f.onnx_operator not in _ATTRIBUTED
+    }
+
+
+_UNARY = _operators("map")
+_BINARY = _operators("fold")
 _VARIADIC = {"Max": "maximum", "Min": "minimum", "Sum": "add", "Mean": "add"}
 
 

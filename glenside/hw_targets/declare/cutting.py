@@ -51,15 +51,6 @@ PADDINGS = ("zero", "lowest")
 LINEAR = frozenset({"neg"})
 """Functions f of one number with f(a + b) = f(a) + f(b)."""
 
-MONOTONE = frozenset(
-    {"relu", "sign", "exp", "tanh", "sigmoid", "erf", "atan", "sinh", "asinh", "floor", "ceil"}
-    | {"round"}
-)
-"""Functions f of one number with f(max(a, b)) = max(f(a), f(b))."""
-
-_FOLDED = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "dot": "mul"}
-"""What a reduction does along a tuple axis."""
-
 
 class NotCuttable(GlensideError):
     """The argument ends: ``str`` of it is the reason, ``reached`` how many nodes it got through."""
@@ -557,7 +548,7 @@ class _Argument:
                 return Same(vanishes, literal, made if literal else None)
         if self.how == "sum" and name not in LINEAR:
             self.fails(f"{name} of a sum along {self.size} is not the sum of {name} of its parts")
-        if self.how == "max" and name not in MONOTONE:
+        if self.how == "max" and not FUNCTIONS[name].monotone:
             self.fails(f"{name} of a maximum is not the maximum of {name} of its parts")
         return x
 
@@ -567,7 +558,7 @@ class _Argument:
         first = name == "dot" or function.kind == "fold"
         if x.at < given.split or (first and x.at != given.split):
             self.fails(f"{name} of a pair whose axis is not the first of the items")
-        fold = name if function.kind == "fold" else _FOLDED.get(name)
+        fold = name if function.kind == "fold" else _step_of_pair(name)
         if fold is None:
             self.fails(f"{name} of a pair")
         a, b = x.sides
@@ -586,7 +577,7 @@ class _Argument:
     def folded(self, name: str, given: AccessType, x: Value) -> Value:
         """A fold of the slices along a first item axis that is no tuple axis."""
         if isinstance(x, Along) and x.axis == given.split:
-            reduction = {"add": "sum", "mul": "prod", "maximum": "max", "minimum": "min"}.get(name)
+            reduction = next((f.name for f in FUNCTIONS.values() if f.step == name), None)
             if reduction is None:
                 self.fails(f"{name} goes from one to the next along {self.size}")
             item = (given.item[0],)
@@ -668,6 +659,11 @@ class _Argument:
                 return replace(x, fill=0.0) if name == "softmax" else Same(False)
         stands = "what stands there" if fill is None else f"{fill:g}"
         self.fails(f"{said} along {self.size} takes padding, {stands}, for elements")
+
+
+def _step_of_pair(reduction: str) -> str | None:
+    """What a reduction does along a tuple axis."""
+    return "mul" if reduction == "dot" else FUNCTIONS[reduction].step
 
 
 _KEEPS_EXTREMES = frozenset({"relu", "sign", "maximum", "minimum"})

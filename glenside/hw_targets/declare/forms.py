@@ -22,21 +22,13 @@ from glenside.hw_targets.declare.template import (
     operands,
 )
 from glenside.language.functions import FUNCTIONS
-from glenside.language.operators import OPERATORS, TRANSFORMERS
-
-COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "and", "or", "xor", "equal"})
-"""Folds whose two operands may change places."""
-
-NEUTRAL: Mapping[str, tuple[int, bool]] = {
-    "add": (0, True),
-    "sub": (0, False),
-    "mul": (1, True),
-    "div": (1, False),
-}
-"""What leaves the other operand of a fold as it is, and whether on either side."""
+from glenside.language.operators import OPERATORS, TRANSFORMERS, Moves
 
 MANY = 6
 """Places at which all combinations of variations are looked for."""
+
+_UNADDING = frozenset(name for name in TRANSFORMERS if not OPERATORS[name].may(Moves.ADDS))
+"""Transformers whose results have no elements but their operands'."""
 
 UNDONE = frozenset({"transpose", "access"})
 """Layout changes whose inverse needs no sizes."""
@@ -237,7 +229,7 @@ def _pair(node: Node) -> tuple[Template, ...]:
 def _commutes(node: Node) -> bool:
     sides = _pair(node)
     same = bool(sides) and show(sides[0]) == show(sides[1])
-    return bool(sides) and node["function"] in COMMUTATIVE and not same
+    return bool(sides) and FUNCTIONS[node["function"]].commutes and not same
 
 
 def _swapped(node: Node, splits: dict[Template, int]) -> Node:
@@ -294,11 +286,12 @@ def _turned(node: Node, splits: dict[Template, int]) -> Node:
 def _neutral(node: Node, defaults: Mapping[str, float]) -> Iterator[tuple[Template, Template]]:
     """What is left of a fold where the other side is its neutral element, and that side."""
     sides = _pair(node)
-    if sides and node["function"] in NEUTRAL:
-        value, either = NEUTRAL[node["function"]]
-        for kept, gone in (sides, sides[::-1]) if either else (sides,):
-            if _is_default(gone, value, defaults):
-                yield kept, gone
+    if not sides:
+        return
+    function = FUNCTIONS[node["function"]]
+    for kept, gone in (sides, sides[::-1]) if function.commutes else (sides,):
+        if function.neutral is not None and _is_default(gone, function.neutral, defaults):
+            yield kept, gone
 
 
 def _merged(form: Form, splits: dict[Template, int]) -> Form:
@@ -345,7 +338,7 @@ def _widths(node: Node) -> tuple[Size, ...]:
 def _is_default(template: Template, value: int, defaults: Mapping[str, float]) -> bool:
     """Whether a part of the term is that value everywhere when its operands are the defaults."""
     parts = list(nodes(template))
-    moved = all(isinstance(p, Operand) or p.op in TRANSFORMERS - {"pad"} for p in parts)
+    moved = all(isinstance(p, Operand) or p.op in _UNADDING for p in parts)
     names = operands(template)
     return moved and bool(names) and all(defaults.get(name) == value for name in names)
 

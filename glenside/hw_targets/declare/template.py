@@ -214,6 +214,17 @@ def nodes(template: Template) -> Iterator[Template]:
     yield template
 
 
+def spelled(template: Template) -> str:
+    """A template in one line."""
+    if isinstance(template, Operand):
+        return f"?{template.name}"
+    values = [
+        f"({' '.join(map(str, value))})" if isinstance(value, tuple) else str(value)
+        for value in template.values
+    ]
+    return f"({' '.join([template.op, *values, *map(spelled, template.children)])})"
+
+
 def operands(template: Template) -> list[str]:
     """Names of the operands, as often as they are used."""
     return [each.name for each in nodes(template) if isinstance(each, Operand)]

@@ -43,7 +43,7 @@ def spellings(term: Term) -> set[tuple[Encoded, ...]]:
             if value == term.children[0].dtype:
                 ways.add(NO_DTYPE)
         elif attribute.kind in (Kind.NUMBER, Kind.FILL):
-            number = _number(str(value))
+            number = read_number(str(value))
             if isinstance(number, float) and number.is_integer():
                 ways.add(repr(int(number)))
         choices.append(ways)
@@ -57,7 +57,7 @@ def decode(
     named: dict[str, Any] = {}
     for attribute, value in zip(operator.attributes, values, strict=True):
         if attribute.kind in (Kind.NUMBER, Kind.FILL):
-            named[attribute.name] = _number(str(value))
+            named[attribute.name] = read_number(str(value))
         elif value == NO_DTYPE and attribute.kind is Kind.DTYPE:
             named[attribute.name] = None
         else:
@@ -65,7 +65,8 @@ def decode(
     return dict(operator.canonical(operands, named)) if operator.canonical else named
 
 
-def _number(spelled: str) -> int | float | bool | str:
+def read_number(spelled: str) -> int | float | bool | str:
+    """The number, or ``zero`` or ``lowest``, that a text in the e-graph stands for."""
     if spelled in ("zero", "lowest"):
         return spelled
     if spelled in ("True", "False"):

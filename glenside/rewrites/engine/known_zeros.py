@@ -170,7 +170,7 @@ def _rules_of_functions() -> Iterator[RewriteOrRule]:
     split = x.outer.length()
     not_empty = product(x.item) > 0  # The greatest of no elements is not zero.
     for name, declared in FUNCTIONS.items():
-        if not _keeps_zero(declared):
+        if not keeps_zero(declared):
             continue
         by_kind: dict[str, list[tuple[i64, tuple[Fact, ...]]]] = {
             "map": [(a, ())],
@@ -188,7 +188,7 @@ def _i64(value: i64Like) -> i64:
     return i64(value) if isinstance(value, int) else value
 
 
-def _keeps_zero(declared: Function) -> bool:
+def keeps_zero(declared: Function) -> bool:
     """Whether zeros give zero in every dtype the function takes."""
 
     def value(dtype: str) -> Any:

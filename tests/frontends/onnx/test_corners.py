@@ -18,7 +18,7 @@ def test_positions_of_maxima_beside_the_padding(ask, dtype):
     ask.node("MaxPool", [x], outputs=2, kernel_shape=[2, 2], pads=[1, 1, 1, 1], opset=12)
 
 
-@pytest.mark.parametrize("value, count", [(2, 1), (0, 0)])
+@pytest.mark.parametrize(("value", "count"), [(2, 1), (0, 0)])
 def test_a_number_alone_has_a_place_without_axes(ask, value, count):
     """ONNX: for scalar input, NonZero produces output shape (0, N) instead of (1, N)."""
     node = helper.make_node("NonZero", ["x"], ["y"])

@@ -259,7 +259,7 @@ def rated(then, other):
 
 
 @pytest.mark.parametrize(
-    "then, other, right, bad", [("four", "five", 8, 4), ("five", "four", 4, 8)]
+    ("then", "other", "right", "bad"), [("four", "five", 8, 4), ("five", "four", 4, 8)]
 )
 def test_a_branch_that_does_not_fit_is_not_taken(ask, floats, then, other, right, bad):
     model = rated(then, other)

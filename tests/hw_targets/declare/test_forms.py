@@ -6,7 +6,6 @@ import pytest
 import glenside
 from glenside.errors import TargetError
 from glenside.hw_targets import Accelerator
-from glenside.hw_targets.declare.forms import NEUTRAL
 from glenside.hw_targets.offload import _TARGETS
 from glenside.language import builders as b
 from glenside.language import evaluate, parse
@@ -48,8 +47,8 @@ def test_an_operand_is_left_out_only_where_its_default_changes_nothing(name, val
         dtypes=None if FUNCTIONS[name].domain[0] not in INTEGERS else ["int32"],
     )
     check_fires(unit.rule(), examples=tries(5))
-    neutral, either = NEUTRAL.get(name, (None, False))
-    leaves_out = value == neutral and (either or side == "y")
+    function = FUNCTIONS[name]
+    leaves_out = value == function.neutral and (function.commutes or side == "y")
     assert any(form.absent for form in unit._forms) == leaves_out
     kept, gone = np.arange(-6, 7, dtype="int32"), np.full(13, value, "int32")
     sides = (kept, gone) if side == "y" else (gone, kept)

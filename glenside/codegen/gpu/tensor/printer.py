@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 from glenside.codegen import scalars
+from glenside.language.functions import FUNCTIONS
 from glenside.language.shape import FLOATS
 
 _INFIX = {
@@ -35,13 +36,10 @@ _INFIX = {
     "RShift": ">>",
 }
 _FUNCTIONS = {
-    "tirx.sqrt": "sqrtf",
-    "tirx.floor": "floorf",
-    "tirx.ceil": "ceilf",
+    **{f"tirx.{f.libm}": f"{f.libm}f" for f in FUNCTIONS.values() if f.libm and f.kind == "map"},
     "tirx.nearbyint": "nearbyintf",
-    "tirx.exp": "expf",
-    "tirx.tanh": "tanhf",
 }
+"""What TIR has operators for; all else of C's library is called there by its name in C."""
 _TYPES = {"float16": "float", "float32": "float", "int32": "int", "bool": "bool"}
 
 

@@ -1,0 +1,181 @@
+"""False rules, of every kind there is, are never proved; true ones that do not ship are."""
+
+from __future__ import annotations
+
+import pytest
+from egglog import String, Vec, eq, i64, rule, union, vars_
+
+import glenside.hw_targets  # noqa: F401  (registers the units)
+from glenside.rewrites import Rule
+from glenside.rewrites.soundness.proofs import Proved, prove
+from glenside.rewrites.vocabulary import (
+    NO_DTYPE,
+    Access,
+    index_of,
+    lengths,
+    permute,
+    product,
+)
+from tests.rewrites.soundness.test_mutants import MUTANTS
+
+x, y, z, whole = vars_("x y z whole", Access)
+p, q, s, t, v = vars_("p q s t v", Vec[i64])
+a, b, n, low, high, step = vars_("a b n low high step", i64)
+dtype, other, fill = vars_("dtype other fill", String)
+
+
+def _rule(name, left, right, *facts, exact=True):
+    found = rule(eq(whole).to(left), *facts).then(union(whole).with_(right))
+    return Rule(name, (found,), exact)
+
+
+def _two(name, one, other_):
+    return one.pair(other_).compute(name, NO_DTYPE)
+
+
+FALSE = [
+    _rule("last-access-counts-not", x.access(a).access(b), x.access(a)),
+    _rule(
+        "transposes-merge-the-other-way", x.transpose(p).transpose(q), x.transpose(permute(q, p))
+    ),
+    _rule(
+        "slice-through-transpose-by-the-inverse",
+        x.transpose(p).slice(a, low, high, step),
+        x.slice(index_of(p, a), low, high, step).transpose(p),
+        eq(n).to(index_of(p, a)),
+    ),
+    _rule("sides-of-a-difference-swapped", _two("sub", x, y), _two("sub", y, x)),
+    _rule("branches-swapped", z.where(x, y), z.where(y, x)),
+    _rule("concat-commutes", x.concat(y, a), y.concat(x, a)),
+    _rule("sum-of-a-mean", x.compute("mean", dtype), x.compute("sum", dtype)),
+    _rule(
+        "sum-spread-afterwards",
+        x.broadcast(v).compute("sum", dtype),
+        x.compute("sum", dtype),
+        eq(v).to(lengths(whole)),
+    ),
+    _rule(
+        "accumulated-in-any-dtype",
+        x.compute("sum", dtype),
+        x.cast(dtype).compute("sum", dtype).cast(other),
+        eq(other).to(x.dtype),
+    ),
+    _rule(
+        "zero-padding-below-a-maximum",
+        x.pad("zero", a, b, n, 0).compute("max", NO_DTYPE),
+        x.compute("max", NO_DTYPE),
+        a >= x.outer.length(),
+        exact=False,
+    ),
+    _rule(
+        "lowest-padding-below-a-sum",
+        x.pad("lowest", a, b, n, 0).compute("sum", dtype),
+        x.compute("sum", dtype),
+        a >= x.outer.length(),
+        exact=False,
+    ),
+    _rule(
+        "axis-added-at-the-split",
+        x.access(n).unsqueeze(n),
+        x.unsqueeze(n).access(n),
+    ),
+    _rule(
+        "softmax-of-a-transpose",
+        x.transpose(p).compute("softmax", NO_DTYPE),
+        x.compute("softmax", NO_DTYPE).transpose(p),
+    ),
+    _rule(
+        "division-of-integers-distributes",
+        _two("add", _two("div", x, z), _two("div", y, z)),
+        _two("div", _two("add", x, y), z),
+        exact=False,
+    ),
+    _rule("padding-moved", x.pad(fill, a, low, high, 0), x.pad(fill, a, high, low, 0)),
+    _rule(
+        "reshape-across-the-split",
+        x.reshape(s, t).access(n),
+        x.access(n),
+        eq(product(s)).to(product(x.outer)),
+    ),
+    _rule("windows-of-other-strides", x.windows(s, t, v), x.windows(s, v, t)),
+    _rule("a-cast-is-nothing", x.cast(dtype), x),
+]
+
+
+TRUE = [
+    _rule("access-twice", x.access(a).access(b), x.access(b)),
+    _rule("transposes-merge", x.transpose(p).transpose(q), x.transpose(permute(p, q))),
+    _rule("sum-commutes", _two("add", x, y), _two("add", y, x)),
+    _rule(
+        "lowest-of-nothing",
+        x.squeeze(a).unsqueeze(a),
+        x,
+        a < x.outer.length(),
+    ),
+    _rule(
+        "sum-of-a-concat",
+        x.concat(y, a).compute("sum", dtype),
+        _two("add", x.compute("sum", dtype).access(0), y.compute("sum", dtype).access(0)).access(n),
+        a >= x.outer.length(),
+        eq(n).to(x.outer.length()),
+        exact=False,
+    ),
+    _rule(
+        "product-distributes",
+        _two("mul", _two("add", x, y), z),
+        _two("add", _two("mul", x, z), _two("mul", y, z)),
+        exact=False,
+    ),
+    _rule(
+        "maximum-of-a-concat",
+        x.concat(y, a).compute("max", NO_DTYPE),
+        _two(
+            "maximum", x.compute("max", NO_DTYPE).access(0), y.compute("max", NO_DTYPE).access(0)
+        ).access(n),
+        a >= x.outer.length(),
+        eq(n).to(x.outer.length()),
+    ),
+    _rule(
+        "relu-before-a-slice",
+        x.slice(a, low, high, step).compute("relu", NO_DTYPE),
+        x.compute("relu", NO_DTYPE).slice(a, low, high, step),
+    ),
+    _rule(
+        "cart-prod-of-cast",
+        x.cast(dtype).cart_prod(y.cast(dtype), n),
+        x.cart_prod(y, n).cast(dtype),
+        eq(x.dtype).to(y.dtype),
+    ),
+    _rule("flatten-twice", x.flatten().flatten(), x.flatten()),
+]
+
+
+def _prove(each):
+    return prove(each, examples=0, keep=False, seconds=8)
+
+
+def _named(rules):
+    return [pytest.param(each, id=each.name) for each in rules]
+
+
+@pytest.mark.parametrize("each", [rule for rule, _ in MUTANTS.values()], ids=list(MUTANTS))
+def test_rules_that_lack_a_condition_are_not_proved(each):
+    assert not isinstance(_prove(each), Proved)
+
+
+@pytest.mark.parametrize("each", _named(FALSE))
+def test_false_rules_are_not_proved(each):
+    assert not isinstance(_prove(each), Proved)
+
+
+@pytest.mark.parametrize("each", _named(TRUE))
+def test_true_rules_are_proved_for_all_ranks(each):
+    verdict = _prove(each)
+    assert isinstance(verdict, Proved), verdict.detail
+    assert verdict.ranks is None
+
+
+def test_a_rule_that_never_matches_is_not_proved():
+    never = _rule("never", x.access(n), x.access(n + 1), n < 0)
+    verdict = _prove(never)
+    assert verdict.verdict == "sampled" and "never matches" in verdict.detail

@@ -1,0 +1,69 @@
+"""Prove every rule that ships, and write the list that is checked in and the table of the docs.
+
+With names of rules, only those are proved anew; the others keep their verdicts.
+"""
+
+import argparse
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+import glenside.hw_targets  # noqa: F401  (registers the units)
+from glenside.rewrites.ruleset import RuleSet, all_rules
+from glenside.rewrites.soundness.proofs import Proved, Verdict, ledger, prove_all
+
+TABLE = Path(__file__).resolve().parent.parent / "docs" / "rules.md"
+HEADER = """\
+# The rewrite rules, and what is proved of them
+
+Written by `python tools/prove_rules.py`; [numerics.md](numerics.md) says what is taken of numbers.
+
+A rule is **proved** if its two sides are equal for all sizes and dtypes, and for as many axes as
+the column *ranks* says, outer and item ones of each operand and list. Rules with parameters are
+proved for those in their names. Numbers are kept *to the bit*, or their sums are rearranged: then
+it holds of real numbers, for which floats stand, and of integers, which wrap around. A rule is
+**sampled** if an obligation stays open; random programs are all that speaks for it.
+"""
+
+
+def main() -> None:
+    """Prove, then write both files."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rules", nargs="*", help="names; all by default")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    given = parser.parse_args()
+    rules = all_rules()
+    chosen = rules.only(*given.rules) if given.rules else rules
+
+    def proved(verdict: Verdict) -> None:
+        print(f"{verdict.rule}: {verdict.verdict} {verdict.holds}", file=sys.stderr, flush=True)
+
+    found = prove_all(chosen, jobs=given.jobs, examples=0, proved=proved)
+    ledger.write(rules, {verdict.rule: verdict for verdict in found})
+    TABLE.parent.mkdir(exist_ok=True)
+    TABLE.write_text(table(rules), encoding="utf-8")
+
+
+def table(rules: RuleSet) -> str:
+    """The documentation."""
+    known = ledger.read()
+    verdicts = [known[rule.name].verdict for rule in rules if rule.name in known]
+    counts = Counter(verdict.verdict for verdict in verdicts)
+    everywhere = sum(isinstance(each, Proved) and each.ranks is None for each in verdicts)
+    told = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    lines = [HEADER, f"{len(verdicts)} rules: {told}; {everywhere} for all ranks.", ""]
+    lines += ["| rule | verdict | ranks | numbers | the proof, or what stays open |"]
+    lines += ["| --- | --- | --- | --- | --- |"]
+    for verdict in verdicts:
+        ranks = numbers = ""
+        if isinstance(verdict, Proved):
+            ranks = "all" if verdict.ranks is None else f"{verdict.ranks} + {verdict.ranks}"
+            numbers = verdict.numbers
+        detail = verdict.detail.replace("|", "\\|")[:200]
+        lines.append(f"| {verdict.rule} | {verdict.verdict} | {ranks} | {numbers} | {detail} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()
