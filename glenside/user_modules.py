@@ -19,6 +19,7 @@ def import_module(name: str) -> ModuleType:
     # What lies in the current directory can be named, and takes the place of nothing installed.
     if "" not in sys.path:
         sys.path.append("")
+    importlib.invalidate_caches()  # The file may have been written a moment ago.
     try:
         if name.endswith(".py"):
             return _of_file(Path(name))
