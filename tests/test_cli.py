@@ -271,14 +271,6 @@ def bad_files(tmp_path):
     np.save(tmp_path / "x.npy", IMAGE)
     np.savez(tmp_path / "objects.npz", w=np.array([{}], dtype=object))
     (tmp_path / "saved").mkdir()
-    proved = glenside("check-rules", "my_rules:GOOD", "--prove", "--json", cwd=tmp_path)
-    assert proved.returncode == 0, proved.stdout + proved.stderr
-    (verdict,) = json.loads(proved.stdout)
-    assert (verdict["verdict"], verdict["ranks"]) == ("proved", None)
-    refuted = glenside("check-rules", "my_rules:BAD", "--prove", cwd=tmp_path)
-    assert refuted.returncode == 1, refuted.stdout + refuted.stderr
-    assert "refuted" in refuted.stdout and "(access" in refuted.stdout
-
     (tmp_path / "broken.py").write_text("1 / 0")
     return tmp_path
 
@@ -392,6 +384,13 @@ def test_a_users_own_rules_are_checked(tmp_path):
     assert verdict["verdict"] == "unsound"
     assert "(access" in verdict["counterexample"]
 
+    proved = glenside("check-rules", "my_rules:GOOD", "--prove", "--json", cwd=tmp_path)
+    assert proved.returncode == 0, proved.stdout + proved.stderr
+    (verdict,) = json.loads(proved.stdout)
+    assert (verdict["verdict"], verdict["ranks"]) == ("proved", None)
+    refuted = glenside("check-rules", "my_rules:BAD", "--prove", cwd=tmp_path)
+    assert refuted.returncode == 1, refuted.stdout + refuted.stderr
+    assert "refuted" in refuted.stdout and "(access" in refuted.stdout
     idle = glenside("check-rules", "my_rules:IDLE", "--examples", 3, cwd=tmp_path)
     assert idle.returncode == 3 and "1/1" in idle.stderr and "never fired" in idle.stderr
     late = glenside("check-rules", "my_rules:GOOD", "--time-limit", 0, cwd=tmp_path)
