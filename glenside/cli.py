@@ -27,7 +27,7 @@ from glenside import start_up
 from glenside.array_files import read_array, read_npz, write_npz
 from glenside.errors import CheckFailed, Damaged, GlensideError, InputError
 from glenside.explore_hardware import AREAS, SOLVER_LIMIT
-from glenside.files import write_text
+from glenside.files import write_bytes, write_text
 from glenside.hardware_front import check_plot_path
 from glenside.hw_targets.target import Progress as Listener
 from glenside.hw_targets.target import check_can_save
@@ -205,14 +205,14 @@ def optimize(
     if ilp_limit is not None and extractor != "ilp":
         raise InputError(f"--ilp-limit is for --extractor ilp, not {extractor}")
     if output is not None:
-        check_can_save(target or DEFAULT_TARGET)  # Before all that takes long.
+        check_can_save(_named(target))  # Before all that takes long.
     quantization = None
     if quantize is not None:
         quantization = Quantization(read_npz(quantize), 100.0 if percentile is None else percentile)
     with _progress() as listener:
         program = glenside.optimize(
             model,
-            target or DEFAULT_TARGET,
+            _named(target),
             shapes=_shapes(shape),
             params=read_npz(params) if params else None,
             **_rules(rules, add_rules, imports),
@@ -451,9 +451,10 @@ def explain(
 
     --target, --shape, --params and rules are for models: a saved program has its own.
     """
-    saved = Path(program).is_dir()  # What is told of it needs no compiled code.
+    # What is told of a saved program needs no compiled code.
+    trusted = not _is_saved(program)
     told = _program(
-        program, target, shape, params, rules, add_rules, imports, trusted=not saved
+        program, target, shape, params, rules, add_rules, imports, trusted=trusted
     ).explain(node)
     if as_json:
         print(json.dumps(told.to_json(), indent=2))
@@ -497,7 +498,7 @@ def explore(
 
     exploration = glenside.explore(
         model,
-        target or DEFAULT_TARGET,
+        _named(target),
         shapes=_shapes(shape),
         params=read_npz(params) if params else None,
         **_rules(rules, add_rules, imports),
@@ -648,7 +649,7 @@ def sample(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Where to; NAME.onnx by default."),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="What weights are drawn from.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="What weights are drawn from.")] = 0,
 ) -> None:
     """Write a real network to try things on, its weights drawn; without NAME, list them."""
     from glenside.samples import sample_model, sample_names
@@ -657,7 +658,11 @@ def sample(
         _out.print("\n".join(sample_names()))
         return
     path = output or Path(f"{name}.onnx")
-    path.write_bytes(sample_model(name, seed).SerializeToString())
+    data = sample_model(name, seed).SerializeToString()
+    try:
+        write_bytes(path, data)
+    except OSError as problem:
+        raise InputError(f"cannot write {path}: {problem.strerror}") from problem
     _out.print(f"{path}: images of (1, 3, 224, 224)")
 
 
@@ -717,8 +722,8 @@ def check_rules(
     from glenside.rewrites.ruleset import all_rules, explored_with
     from glenside.rewrites.soundness import judge
 
-    chosen = _find_rules(rules) if rules else all_rules()
-    if not rules:
+    chosen = all_rules() if rules is None else _find_rules(rules)
+    if rules is None:
         added = explored_with(lambda: [chosen], add_rules=_imported_rules(imports))
         chosen = replace(chosen, rules=tuple(rule for each in added for rule in each))
     count, done = len(chosen.rules), itertools.count(1)
@@ -757,6 +762,16 @@ def check_rules(
         raise typer.Exit(1)
     if not all(verdict.ok for verdict in verdicts):
         raise typer.Exit(3)
+
+
+def _is_saved(program: str) -> bool:
+    """Whether what was named is a saved program rather than a model."""
+    return program != "" and os.path.isdir(program)
+
+
+def _named(target: str | None) -> str:
+    """The target of an option; one that is empty is none, and is refused as such."""
+    return DEFAULT_TARGET if target is None else target
 
 
 def _prove_rules(chosen: RuleSet, bound: int, examples: int, as_json: bool) -> None:
@@ -806,7 +821,7 @@ def _program(
     trusted: bool = True,
 ) -> Program:
     """The program saved in a directory, or a model optimised as the options say."""
-    if program and Path(program).is_dir():
+    if _is_saved(program):
         for option, value in (
             ("--target", target),
             ("--shape", shape),
@@ -814,7 +829,7 @@ def _program(
             ("--rules", rules),
             ("--add-rules", add_rules),
         ):
-            if value:
+            if value is not None:
                 raise InputError(f"{option} is for a model; {program} is a saved program")
         return glenside.load(program, trusted=trusted)
     if not trusted:
@@ -822,7 +837,7 @@ def _program(
     with _progress() as listener:
         return glenside.optimize(
             program,
-            target or DEFAULT_TARGET,
+            _named(target),
             shapes=_shapes(shape),
             params=read_npz(params) if params else None,
             **_rules(rules, add_rules, imports),

@@ -31,10 +31,12 @@ def sample_names() -> list[str]:
 def sample_model(name: str = "squeezenet", seed: int = 0) -> onnx.ModelProto:
     """A network for images of (1, 3, 224, 224), its weights drawn from ``seed``.
 
-    :raises InputError: there is none of that name.
+    :raises InputError: there is none of that name, or the seed is below zero.
     """
     import onnx
 
+    if seed < 0:
+        raise InputError(f"the seed is a whole number from 0 up, got {seed}")
     if name not in sample_names():
         raise InputError(f"no sample network is called {name!r}: {', '.join(sample_names())}")
     return with_drawn_weights(onnx.load(str(_folder() / f"{_PREFIX}{name}.onnx")), seed)

@@ -19,12 +19,16 @@ def import_module(name: str) -> ModuleType:
     # What lies in the current directory can be named, and takes the place of nothing installed.
     if "" not in sys.path:
         sys.path.append("")
+    importlib.invalidate_caches()  # The file may have been written a moment ago.
     try:
         if name.endswith(".py"):
             return _of_file(Path(name))
         if not all(part.isidentifier() for part in name.split(".")):
             raise InputError(f"{name!r} is neither a module such as my_units nor a .py file")
-        return importlib.import_module(name)
+        module = importlib.import_module(name)
+        if getattr(module, "__file__", None) is None and hasattr(module, "__path__"):
+            raise InputError(f"{name} is a folder without an __init__.py: it declares nothing")
+        return module
     except InputError:
         raise
     except ModuleNotFoundError as problem:

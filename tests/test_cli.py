@@ -190,6 +190,29 @@ def test_what_is_imported_takes_the_place_of_nothing(tmp_path, model):
     done = glenside("targets", "--import", "colorsys.py", cwd=tmp_path)
     assert done.returncode == 2
     assert "colorsys.py is called colorsys too" in done.stderr or "another module" in done.stderr
+    (tmp_path / "folder").mkdir()
+    done = glenside("targets", "--import", "folder", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "error: folder is a folder without an __init__.py: it declares nothing\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("optimize", "net.onnx", "--target", ""), "unknown target ''"),
+        (("explain", ""), "the path of the model is empty"),
+        (("run", "n" * 300), "cannot read the model .*: File name too long"),
+        (("check-rules", ""), "rules are named module:name"),
+        (("sample", "squeezenet", "-o", "."), "cannot write .: Is a directory"),
+        (("sample", "squeezenet", "--seed", "-1"), "greater than or equal to 0"),
+    ],
+)
+def test_an_empty_or_impossible_option_is_refused(arguments, said, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    where = Path(model) if arguments[1] == "net.onnx" else arguments[1]
+    done = glenside(arguments[0], where, *arguments[2:], cwd=tmp_path)
+    assert done.returncode == 2
+    assert re.search(said, done.stderr), done.stderr
 
 
 def test_a_saved_program_is_explained(model, tmp_path):
@@ -248,14 +271,6 @@ def bad_files(tmp_path):
     np.save(tmp_path / "x.npy", IMAGE)
     np.savez(tmp_path / "objects.npz", w=np.array([{}], dtype=object))
     (tmp_path / "saved").mkdir()
-    proved = glenside("check-rules", "my_rules:GOOD", "--prove", "--json", cwd=tmp_path)
-    assert proved.returncode == 0, proved.stdout + proved.stderr
-    (verdict,) = json.loads(proved.stdout)
-    assert (verdict["verdict"], verdict["ranks"]) == ("proved", None)
-    refuted = glenside("check-rules", "my_rules:BAD", "--prove", cwd=tmp_path)
-    assert refuted.returncode == 1, refuted.stdout + refuted.stderr
-    assert "refuted" in refuted.stdout and "(access" in refuted.stdout
-
     (tmp_path / "broken.py").write_text("1 / 0")
     return tmp_path
 
@@ -369,6 +384,13 @@ def test_a_users_own_rules_are_checked(tmp_path):
     assert verdict["verdict"] == "unsound"
     assert "(access" in verdict["counterexample"]
 
+    proved = glenside("check-rules", "my_rules:GOOD", "--prove", "--json", cwd=tmp_path)
+    assert proved.returncode == 0, proved.stdout + proved.stderr
+    (verdict,) = json.loads(proved.stdout)
+    assert (verdict["verdict"], verdict["ranks"]) == ("proved", None)
+    refuted = glenside("check-rules", "my_rules:BAD", "--prove", cwd=tmp_path)
+    assert refuted.returncode == 1, refuted.stdout + refuted.stderr
+    assert "refuted" in refuted.stdout and "(access" in refuted.stdout
     idle = glenside("check-rules", "my_rules:IDLE", "--examples", 3, cwd=tmp_path)
     assert idle.returncode == 3 and "1/1" in idle.stderr and "never fired" in idle.stderr
     late = glenside("check-rules", "my_rules:GOOD", "--time-limit", 0, cwd=tmp_path)

@@ -95,7 +95,8 @@ class Explanation:
         """
         if node not in self.layers:
             close = difflib.get_close_matches(node, self.layers, n=3)
-            hint = f": is it {' or '.join(map(repr, close))}?" if close else ""
+            some = f"; they are called {', '.join(map(repr, self.layers[:3]))} and so on"
+            hint = f": is it {' or '.join(map(repr, close))}?" if close else some
             raise InputError(f"{self.model} computes no value called {node!r}{hint}")
         return dataclasses.replace(
             self,

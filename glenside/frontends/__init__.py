@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import reprlib
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -51,18 +53,14 @@ def load_model(
         from glenside.frontends.relax import import_relax
 
         return widened_halves(import_relax(model, shapes=shapes, params=params, progress=progress))
+    if isinstance(model, str | os.PathLike) and not _is_relay_text(model):
+        _check_file(model)
     if _is_relay(model):
         from glenside.frontends.relay import import_relay
 
         return widened_halves(import_relay(model, shapes=shapes, params=params, progress=progress))
-    if isinstance(model, str | os.PathLike):
-        if model == "":
-            raise ModelError("the path of the model is empty")
-        if Path(model).is_dir():
-            raise ModelError(f"{model} is a directory; a model is a file")
-        if not Path(model).is_file():
-            raise ModelError(f"{model}: no such file")
-    elif type(model).__name__ != "ModelProto" and not isinstance(model, bytes):
+    named = isinstance(model, str | os.PathLike)
+    if not named and type(model).__name__ != "ModelProto" and not isinstance(model, bytes):
         raise ModelError(
             f"a model is a path, an ONNX ModelProto, Relay text, a Relax IRModule, "
             f"a glenside Model or Term; got {type(model).__name__}"
@@ -76,17 +74,39 @@ def load_model(
 _RELAY = re.compile(rb"^\s*(?:#\[version|def\s+@|fn\s*[(\[]|free_var\s|type\s+\w|/\*|//)")
 
 
+def _check_file(path: str | os.PathLike[str]) -> None:
+    """:raises ModelError: it cannot be the file of a model, or cannot be read."""
+    if str(path) == "":
+        raise ModelError("the path of the model is empty")
+    try:
+        kind = os.stat(path).st_mode
+        if stat.S_ISREG(kind):
+            with open(path, "rb") as file:
+                file.read(1)
+    except FileNotFoundError:
+        raise ModelError(f"{path}: no such file") from None
+    except (OSError, ValueError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else problem
+        shown = reprlib.repr(str(path))
+        raise ModelError(f"cannot read the model {shown}: {reason}") from None
+    if stat.S_ISDIR(kind):
+        raise ModelError(f"{path} is a directory; a model is a file")
+    if not stat.S_ISREG(kind):
+        raise ModelError(f"{path} is a pipe or a device; a model is a file")
+
+
+def _is_relay_text(model: object) -> TypeGuard[str]:
+    return isinstance(model, str) and _RELAY.match(model.encode()) is not None
+
+
 def _is_relay(model: object) -> TypeGuard[str | os.PathLike[str]]:
     """Relay text, or a file that is called or begins like some."""
-    if isinstance(model, str) and _RELAY.match(model.encode()):
-        return True
-    if not isinstance(model, str | os.PathLike) or not Path(model).is_file():
+    if not isinstance(model, str | os.PathLike):
         return False
-    path = Path(model)
-    if path.suffix == ".relay":
+    if _is_relay_text(model) or Path(model).suffix == ".relay":
         return True
-    with path.open("rb") as file:
-        return bool(_RELAY.match(file.read(256)))
+    with open(model, "rb") as file:
+        return _RELAY.match(file.read(256)) is not None
 
 
 def _bind(model: Model, params: Mapping[str, Array]) -> Model:

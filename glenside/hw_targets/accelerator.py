@@ -31,6 +31,7 @@ import numpy as np
 
 from glenside.errors import GlensideError, ShapeError, TargetError
 from glenside.hw_targets.declare import samples, template
+from glenside.hw_targets.declare.alternatives import require_same
 from glenside.hw_targets.declare.batching import BATCH, Batched, batched
 from glenside.hw_targets.declare.denotation import Denoted
 from glenside.hw_targets.declare.fields import check_fields, is_number
@@ -450,6 +451,7 @@ def _check(a: Accelerator) -> _Checked:
             raise TargetError(f"{text!r} has operands or sizes that the term has not")
         if template.build(other, found, _leaves(operands, found, dtype), note).type != result:
             raise TargetError(f"{text!r} has another type than the term")
+        require_same(text, term, other, operands, names, conditions, dtype)
 
     trying = ("int32", *_tried(operands, term), "int8") if among is None else among
     dtypes = tuple(d for d in dict.fromkeys(trying) if _builds(operands, term, found, d))

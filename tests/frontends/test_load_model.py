@@ -92,3 +92,24 @@ def test_a_name_used_for_two_tensors_is_refused():
 def test_anything_else_is_refused(nothing):
     with pytest.raises(ModelError, match="a model is a path"):
         load_model(nothing)
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("", "the path of the model is empty"),
+        ("n" * 300, r"cannot read the model 'n+\.\.\.n+': File name too long"),
+        ("(compute relu\0x)", "cannot read the model .*null"),
+        ("/dev/null", "/dev/null is a pipe or a device; a model is a file"),
+        ("/proc/self/mem", "cannot read the model '/proc/self/mem': Input/output error"),
+        ("loop", "cannot read the model 'loop': Too many levels of symbolic links"),
+        ("loop/model.relay", "cannot read the model .*: Too many levels of symbolic links"),
+        ("missing.relay", "missing.relay: no such file"),
+        (".", "is a directory"),
+    ],
+)
+def test_a_path_that_cannot_be_read_is_said_to_be_so(path, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(ModelError, match=said):
+        load_model(path)

@@ -227,6 +227,34 @@ def test_other_ways_to_say_the_term_are_found_too():
         dataclasses.replace(unit, also=["(compute div (pair ?x ?z))"])
 
 
+@pytest.mark.parametrize(
+    ("term", "other", "said"),
+    [
+        ("(compute relu ?x)", "(compute abs ?x)", "with N = 2 it gives .*, the term 0"),
+        ("(compute relu ?x)", "(compute exp ?x)", "does not compute what the term does"),
+        ("(compute sub (pair ?x ?y))", "(compute sub (pair ?y ?x))", "does not compute"),
+        ("(compute less (pair ?x ?y))", "(compute less_equal (pair ?x ?y))", "it gives 1, .* 0"),
+        ("(compute mul (pair ?x (access 1 (constant 0.5 (N)))))",
+         "(compute mul (pair ?x (access 1 (constant 0.501 (N)))))", "does not compute"),
+    ],
+)  # fmt: skip
+def test_another_way_to_say_the_term_that_says_something_else_is_refused(term, other, said):
+    operands = {name: "((N) ())" for name in "xy" if f"?{name}" in term}
+    Accelerator("test-honest", operands=operands, computes=term)
+    with pytest.raises(TargetError, match=said):
+        Accelerator("test-other", operands=operands, computes=term, also=[other])
+
+
+def test_other_ways_may_round_and_may_be_undefined_where_the_term_is_not():
+    x = {"x": "((N) ())", "y": "((N) ())"}
+    logs = "(compute add (pair (compute log ?x) (compute log ?y)))"
+    Accelerator("test-log", operands=x, computes="(compute log (compute mul (pair ?x ?y)))",
+                also=[logs])  # fmt: skip
+    Accelerator("test-digits", operands={"x": "((N) ())"},
+                computes="(compute mul (pair ?x (access 1 (constant 0.7071067811865476 (N)))))",
+                also=["(compute mul (pair ?x (access 1 (constant 0.70710678 (N)))))"])  # fmt: skip
+
+
 # --- what is refused ------------------------------------------------------------------------------
 
 REFUSED = {
@@ -247,6 +275,8 @@ REFUSED = {
     "unsatisfiable": (
         {"constraints": ["K % 2 == 0", "N > 0", "K == 3"]},
         "unsatisfiable: no sizes satisfy 'K % 2 == 0' and 'K == 3'"),
+    "divided by zero": (
+        {"computes": "(compute dot (cart-prod (reshape (M//0) (K) ?x) ?w))"}, "divided by zero"),
     "no constraint": ({"constraints": ["K * 2"]}, "must compare sizes"),
     "no size": ({"constraints": ["L > 2"]}, "L is no size; the sizes are M, K, N"),
     "no arithmetic": ({"constraints": ["len(K) > 2"]}, "is no size"),
@@ -269,6 +299,8 @@ REFUSED = {
     "operands of another kind": ({"operands": ["((M) (K))"]}, "operands must be a mapping"),
     "simulator of another kind": ({"simulate": 3}, "simulate must be a function"),
     "default of another kind": ({"defaults": {"w": "0"}}, "defaults must be a mapping .* numbers"),
+    "no dtypes": ({"dtypes": []}, "dtypes must be at least one dtype, or None for all"),
+    "loops of another kind": ({"loops": "no"}, "loops must be True or False"),
     "name of another kind": ({"name": 3}, "name must be a text"),
     "target that is joined": ({"target": "one+other"}, "is no name of a target"),
     "target with options of another kind": (
@@ -280,6 +312,18 @@ REFUSED = {
     "name of a unit of another target": (
         {"name": "vta-dense", "target": "test-other"}, "the target vta has a unit of that name"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["tile", "lanes"])
+def test_a_unit_of_any_size_is_declared_at_once(kind):
+    """What is argued of its term is not tried on operands that would fill the memory."""
+    for each in ({"M": 1024, "K": 1024, "N": 1024}, {"K": 10**12}):
+        unit = Accelerator("test-large", **GEMM, **{kind: each})
+        sizes = unit.tiling.covered({"M": 1, "K": each["K"] + 1, "N": 1})
+        assert sizes == {"M": each.get("M", 1), "K": 2 * each["K"], "N": each.get("N", 1)}
+    with pytest.raises(TargetError, match=r"K cannot be (cut|padded)"):
+        Accelerator("test-large", operands={"x": "((M) (K))"}, computes="(compute mean ?x)",
+                    **{kind: {"K": 10**5}})  # fmt: skip
 
 
 @pytest.mark.parametrize("case", REFUSED)

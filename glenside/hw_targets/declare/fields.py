@@ -30,6 +30,9 @@ def check_fields(declared: object) -> None:
             continue
         texts = isinstance(value, Sequence) and not _is_text(value) and all(map(_is_text, value))
         _require(name, value, texts, "a list of texts")
+    some = given["dtypes"] is None or len(given["dtypes"]) > 0
+    _require("dtypes", given["dtypes"], some, "at least one dtype, or None for all")
+    _require("loops", given["loops"], isinstance(given["loops"], bool), "True or False")
     for name in LENGTHS:
         _mapping(name, given[name], _is_length, "whole numbers")
     _mapping("defaults", given["defaults"], is_number, "numbers")

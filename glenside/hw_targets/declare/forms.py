@@ -93,6 +93,8 @@ def _collect(
     places = sum(isinstance(part, Node) and _varies(part, defaults) for part in nodes(template))
     most = places if places <= MANY else 1
     for form in _expand(template, splits, defaults, most):
+        if form.absent.intersection(operands(form.template)):
+            continue  # What is left out at one place stands at another: it is not its default.
         result.setdefault((show(form.template), form.absent, False), form)
         without = _without_layout(form, splits)
         if without.root or without.leaves:

@@ -264,10 +264,12 @@ def build(
         term = leaves[template.name]
     else:
         below = [build(child, sizes, leaves, visit) for child in template.children]
-        values = {
-            attribute.name: _number(value, sizes)
-            for attribute, value in zip(template.operator.attributes, template.values, strict=True)
-        }
+        pairs = zip(template.operator.attributes, template.values, strict=True)
+        try:
+            values = {attribute.name: _number(value, sizes) for attribute, value in pairs}
+        except ZeroDivisionError:
+            spelling = template.operator.spelling
+            raise ShapeError(f"{spelling}: a size in it is divided by zero") from None
         term = make(template.op, below, **values)
         if template.op in SAME_IF_UNCHANGED and term.type == below[0].type:
             term = below[0]

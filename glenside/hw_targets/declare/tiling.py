@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from glenside.errors import TargetError
-from glenside.hw_targets.declare import cutting
+from glenside.errors import ShapeError, TargetError
+from glenside.hw_targets.declare import cutting, template
 from glenside.hw_targets.declare.samples import samples, varied
 from glenside.hw_targets.declare.sizes import Condition, Size
 from glenside.hw_targets.declare.template import OperandType, Template
@@ -34,8 +34,14 @@ Compute = Callable[[Sizes, list[Array]], Array]
 """The unit's term, or its simulator, on operands of these sizes."""
 
 
+SMALL = 1 << 20
+"""Elements of operands up to which a cut is tried, and lengths up to which one is looked for."""
 DRAWS = 8
 """Operands that are drawn for sizes at which a cut may fail."""
+
+
+_LENGTHS = 1 << 12
+"""Lengths that are looked through for one that is no multiple."""
 
 
 @dataclass(frozen=True)
@@ -192,12 +198,17 @@ class Declaration:
     def holding(self, found: Iterable[Sizes]) -> Iterator[Sizes]:
         """Of these sizes, those at which the term has elements: empty arrays are always equal."""
         for sizes in found:
+            leaves = self._leaves(sizes)
             try:
-                arrays = self.arrays(sizes)
-                if all(array.size for array in arrays) and self.meaning(sizes, arrays).size:
-                    yield sizes
-            except ValueError:
+                made = template.build(self.term, sizes, leaves)
+            except ShapeError:
                 continue
+            if made.type.size and all(leaf.type.size for leaf in leaves.values()):
+                yield sizes
+
+    def small(self, sizes: Sizes) -> bool:
+        """Whether operands of these sizes are tried: the argument on the term holds for all."""
+        return sum(leaf.type.size for leaf in self._leaves(sizes).values()) <= SMALL
 
     def sizes(self, fixed: Sizes) -> Sizes | None:
         """Sizes that the unit takes; other than the given ones they differ from each other."""
@@ -266,7 +277,9 @@ def _try(what: str, declared: Declaration, tiling: Tiling) -> None:
         {name: max(length - 1, 1) for name, length in steps.items()},
     ):
         sizes = declared.sizes(fixed)
-        if sizes is not None and not declared.same(tiling, sizes):
+        if sizes is None or not declared.small(sizes):
+            continue
+        if not declared.same(tiling, sizes):
             names = ", ".join(steps)
             raise TargetError(
                 f"{what}: cut and padded along {names} the result differs for {_shown(sizes)}"
@@ -309,8 +322,11 @@ def _pads_low(
     what: str, declared: Declaration, types: Sequence[cutting.Types], name: str, multiple: int
 ) -> bool:
     """Whether padding is the lowest value, by the structure of the term."""
-    lengths = [n for n in range(1, 2 * multiple) if n % multiple]
-    if all(declared.sizes({name: n}) is None for n in lengths):
+    lengths = [n for n in range(1, min(2 * multiple, _LENGTHS)) if n % multiple]
+    multiples = Condition.parse(f"{name} % {multiple} == 0")
+    if set(multiples) <= set(declared.conditions) or (
+        2 * multiple <= _LENGTHS and all(declared.sizes({name: n}) is None for n in lengths)
+    ):
         return False  # Other lengths than multiples are excluded.
     reasons = []
     for how in cutting.PADDINGS:
@@ -339,10 +355,10 @@ def _least(
 ) -> str:
     """The least sizes at which cutting or padding gives something else, for a message."""
     low = frozenset({name} if how == "lowest" else ())
-    for length in lengths:
+    for length in itertools.takewhile(lambda each: each <= SMALL, lengths):
         small = samples(declared.names, declared.conditions, {name: length}, distinct=False)
         least = sorted(itertools.islice(small, 64), key=lambda each: sum(each.values()))
-        for sizes in itertools.islice(declared.holding(least), 4):
+        for sizes in itertools.islice(filter(declared.small, declared.holding(least)), 4):
             for role in _runnable(declared, name, sizes, how) if tile else (None,):
                 roles = {} if role is None else {name: role}
                 tried = Tiling(declared.operands, tile, lanes, roles, low)

@@ -443,3 +443,12 @@ def test_gen_workgroup_size_of_a_kernel_by_hand():
         opencl.OpenCLDevice().build(
             launch_code("__kernel void k(__global float* x) { x[0] = 1; }"), {"k": entry}
         )
+
+
+def test_what_else_the_machine_does_makes_no_kernel_look_faster(monkeypatch):
+    """A disturbance while the device is only kept busy is not subtracted from the kernel's time."""
+    device = opencl.OpenCLDevice()
+    taken = iter([0.010, 0.012, 0.050, 0.012, 0.010, 0.013])
+    monkeypatch.setattr(device, "_hold", lambda seconds: lambda: None)
+    monkeypatch.setattr(device, "_elapsed", lambda *parts: next(taken))
+    np.testing.assert_allclose(device.time(lambda: None, 3), [0.002, 0.002, 0.003])
