@@ -149,7 +149,7 @@ def rewrite_rule(
             found = tuple(cases(*args, **options))
             return Rule(full_name, found, exact, analyses(), programs, where, chained)
 
-        make.__doc__ = cases.__doc__
+        make.__doc__, make.__module__ = cases.__doc__, cases.__module__
         _MAKERS[name] = make
         _EXAMPLES[name] = tuple(example)
         return make
@@ -190,7 +190,9 @@ def all_rules() -> RuleSet:
     """Every rule that ships, those with parameters as their declarations give an example of, and
     those of the accelerators that are declared."""
     _import_families()
-    rules = [_MAKERS[name](*_EXAMPLES[name]) for name in sorted(_MAKERS)]
+    # A user's own rules are registered too, but do not ship.
+    ours = (name for name in sorted(_MAKERS) if _MAKERS[name].__module__.startswith("glenside."))
+    rules = [_MAKERS[name](*_EXAMPLES[name]) for name in ours]
     rules += [DECLARED[name]() for name in sorted(DECLARED)]
     return RuleSet("all", tuple(rules))
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from glenside.errors import GlensideError
@@ -52,6 +52,7 @@ def test_whole_numbers_come_out(name: str, term: Term) -> None:
     """Filters are multiples of what the transforms divide by, so that results are exact."""
     rng = np.random.default_rng(1)
     leaves = {t["name"]: t for t in topological_order([term]) if t.op == "tensor"}
+    assume(all(each.type.size for each in leaves.values()))  # Of nothing there is nothing to save.
     scale = 1 if name == "winograd(2,3)" else 225
     env = {
         "w": (scale * rng.integers(-4, 5, leaves["w"].shape)).astype("float32"),
