@@ -160,7 +160,7 @@ def test_ctrl_c_while_the_command_line_is_imported(tmp_path):
     )
     assert process.stdout.readline() == "here\n"
     process.send_signal(signal.SIGINT)
-    _, problems = process.communicate(timeout=20)
+    _, problems = process.communicate(timeout=120)
     assert (process.returncode, problems) == (130, "stopped\n")
 
 

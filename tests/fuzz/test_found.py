@@ -57,10 +57,6 @@ WRONG = {
         read("(float[2] x) => (int32[2] y) { y = Neg(x) }"),
         "'y' is declared as int32, it is float32",
     ),
-    "an output twice": (
-        read("(float[2] x) => (float[2] y, float[2] y) { y = Neg(x) }"),
-        "output 'y' is listed more than once",
-    ),
     "two versions of one opset": (
         read(f"{PAIR} {{ y = Neg(x) }}", more=', "ai.onnx": 13'),
         "two opsets of '': 17 and 13",
@@ -183,7 +179,7 @@ def test_what_does_not_fit_in_memory_is_said():
     huge = read("(float[1099511627776] x) => (float[1099511627776] y) { y = Neg(x) }")
     with pytest.raises(GlensideError, match="more than the 2147483647 elements"):
         glenside.optimize(huge)
-    with pytest.raises(InputError, match="does not fit in memory"):
+    with pytest.raises(GlensideError, match="takes 8.0 PiB"):
         random_inputs(import_model(read("(float[1099511627776, 1024] x) => (float y) "
                                         "{ y = ReduceSum(x) }")).inputs)  # fmt: skip
     with pytest.raises(ShapeError, match="more elements than can be addressed"):
