@@ -73,6 +73,9 @@ def _print(root: Term, names: Mapping[Term, str]) -> str:
 def _head(term: Term) -> str:
     words = [term.operator.spelling]
     for attribute, value in zip(term.operator.attributes, term.values, strict=True):
+        if attribute.name == "value" and isinstance(value, float):
+            # The fewest digits that are this number once it is rounded to the term's dtype.
+            value = float(str(np.dtype(term.dtype).type(value)))
         if not attribute.optional:
             words.append(spell_value(value))
         elif repr(value) != repr(attribute.default):
