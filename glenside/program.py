@@ -397,9 +397,9 @@ def load(directory: str | Path, *, trusted: bool = True) -> Program:
 
 
 def _loaded(saved: SavedFolder) -> Program:
-    from glenside.codegen import launch
+    from glenside.codegen.load import load as load_compiled
 
-    return _program(saved, lambda inputs, params: launch.load(saved.code, inputs))
+    return _program(saved, lambda inputs, params: load_compiled(saved.code, inputs))
 
 
 def _interpreted(saved: SavedFolder) -> Program:
