@@ -169,6 +169,12 @@ class Cut:
         """The inputs that are used, by name."""
         return {term["name"]: term for term in self.order if term.op == "tensor"}
 
+    @property
+    def start(self) -> Cut:
+        """The record before the first pass, given this one after the last."""
+        outputs = tuple(map(self.known_as, self.outputs))
+        return Cut(outputs, self.types, self.params, self.plain, self.rows_last)
+
     def known_as(self, term: Term) -> Term:
         """The term as the caller knows it."""
         return self.origin.get(term, term)
