@@ -229,14 +229,14 @@ class Program:
 
         :raises GlensideError: it was loaded, or its target does not cut it.
         """
-        start = getattr(self._compiled, "start", None)
-        if start is None:
+        compiled: Any = self._compiled
+        if getattr(compiled, "start", None) is None:
             raise GlensideError(
                 f"the target {self.report.target} does not tell how it cuts programs"
             )
         from glenside.codegen.program.show import show_passes
 
-        return show_passes(start, self._compiled.plan)
+        return show_passes(compiled.start, compiled.plan)
 
     def trace(self, /, *args: Any, **kwargs: Any) -> dict[Term, Array]:
         """The value of every term that is materialised while the program runs."""
