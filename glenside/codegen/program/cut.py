@@ -9,9 +9,6 @@ view can express it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
-
-import numpy as np
 
 from glenside.codegen.program.blocking import block
 from glenside.codegen.program.bounding import bound
@@ -25,10 +22,10 @@ from glenside.codegen.program.moving import move
 from glenside.codegen.program.placing import place
 from glenside.codegen.program.record import Cut
 from glenside.codegen.program.storing import store
+from glenside.codegen.storage import Array
 from glenside.language.shape import AccessType
 from glenside.language.term import Term
 
-Array = np.ndarray[Any, Any]
 Pass = Callable[[Cut], Cut]
 
 PASSES: Mapping[str, Pass] = {

@@ -7,15 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from glenside.codegen.program.leaves import Leaves
-from glenside.codegen.storage import Memory, Stored
+from glenside.codegen.storage import Array, Memory, Stored
 from glenside.codegen.views import View
 from glenside.language.shape import AccessType
 from glenside.language.term import Term
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
