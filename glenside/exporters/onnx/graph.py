@@ -85,7 +85,7 @@ class Graph:
         self._bytes = 0
         self._constants: dict[tuple[str, Shape, bytes], Value] = {}
         self.values: dict[str, Value] = {}
-        """What is known by a name, the operands of the graph aside."""
+        """By name, as far as made here."""
         self.padded: dict[str, Padding] = {}
         """What was padded, by the name of what came of it."""
         self._moved: dict[tuple[str, str, Shape], Value] = {}

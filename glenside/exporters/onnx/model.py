@@ -130,6 +130,7 @@ class _Writer:
         functions: _Functions,
     ) -> None:
         self.graph = graph
+        self.graph.values |= {value.name: value for value in leaves.values()}
         self.program = program
         self.functions = functions
         self._leaves = leaves

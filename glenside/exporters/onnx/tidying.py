@@ -6,12 +6,12 @@ Only what no name outside depends on is changed: what several nodes read stays.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import onnx
 from onnx import helper
 
-from glenside.exporters.onnx.graph import Graph
+from glenside.exporters.onnx.graph import Graph, Value
 from glenside.language.builders import broadcast_shapes
 from glenside.language.shape import Shape
 
@@ -19,10 +19,9 @@ from glenside.language.shape import Shape
 def tidy(graph: Graph, outputs: Collection[str]) -> None:
     """Tidies the graph, whose outputs have these names."""
     _remove_unread(graph, outputs)
+    _remove_renaming(graph, outputs)
     nodes, graph.nodes = graph.nodes, []
-    readers = Counter(name for node in nodes for name in _reads(node))
-    readers.update([*outputs])
-    makers = {node.output[0]: node for node in nodes if len(node.output) == 1}
+    readers, makers = _readers(nodes, outputs), _makers(nodes)
     for node in nodes:
         for simpler in (_with_padding, _with_summand, _with_kept_axes):
             node = simpler(graph, node, makers, readers) or node
@@ -30,6 +29,15 @@ def tidy(graph: Graph, outputs: Collection[str]) -> None:
         if len(node.output) == 1:
             makers[node.output[0]] = node
     _remove_unread(graph, outputs)
+
+
+def _readers(nodes: Sequence[onnx.NodeProto], outputs: Collection[str]) -> Counter[str]:
+    """How many read a name."""
+    return Counter([*outputs, *(name for node in nodes for name in _reads(node))])
+
+
+def _makers(nodes: Sequence[onnx.NodeProto]) -> dict[str, onnx.NodeProto]:
+    return {node.output[0]: node for node in nodes if len(node.output) == 1}
 
 
 def _reads(node: onnx.NodeProto) -> Iterator[str]:
@@ -51,6 +59,24 @@ def _remove_unread(graph: Graph, outputs: Collection[str]) -> None:
             wanted.update(_reads(node))
     graph.nodes = kept[::-1]
     graph.initializers = [each for each in graph.initializers if each.name in wanted]
+
+
+def _remove_renaming(graph: Graph, outputs: Collection[str]) -> None:
+    """What an Identity alone reads has the Identity's name from the start."""
+    readers, makers, kept = _readers(graph.nodes, outputs), _makers(graph.nodes), []
+    for node in graph.nodes:
+        maker = makers.get(node.input[0]) if node.op_type == "Identity" else None
+        old = node.input[0] if maker is not None else ""
+        if maker is None or node.domain or readers[old] > 1 or old not in graph.values:
+            kept.append(node)
+            continue
+        value = graph.values[old]
+        maker.output[0] = maker.name = node.output[0]
+        makers[node.output[0]] = maker
+        graph.values[node.output[0]] = Value(node.output[0], value.shape, value.dtype)
+        if old in graph.padded:
+            graph.padded[node.output[0]] = graph.padded[old]
+    graph.nodes = kept
 
 
 def _with_padding(
