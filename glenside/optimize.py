@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -145,6 +145,29 @@ def optimize(
         )  # fmt: skip
     untold = Failure("nothing is told of where calls came from", NotExplained, own_costs)
     accounted = UNACCOUNTED
+
+    def given(names: Iterable[str]) -> Program:
+        """The same with inputs that the model has values of as inputs of every call."""
+        return optimize(
+            model,
+            chosen,
+            shapes={**(shapes or {}), **{name: imported.defaults[name].shape for name in names}},
+            params=params,
+            precision=precision,
+            node_limit=node_limit,
+            iter_limit=iter_limit,
+            time_limit=time_limit,
+            memory_limit=memory_limit,
+            cost_model=costs,
+            extractor=extractor,
+            ilp_limit=ilp_limit,
+            rules=rules,
+            add_rules=add_rules,
+            quantize=quantize,
+            check=check,
+            progress=progress,
+        )
+
     with untold.caught("explain", clock.raised), clock.stage("explain"):
         if failure.reason is None:
             with within(deadline.share(EXPLAINING)):
@@ -223,6 +246,8 @@ def optimize(
         params=imported.params,
         names=names or imported.names,
         explain=accounted.explain,
+        defaults=imported.defaults,
+        given=given if imported.defaults else None,
     )
     if check:
         counterparts = {

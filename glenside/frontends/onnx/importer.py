@@ -96,7 +96,8 @@ def import_model(
 
     :param model: path, serialised bytes or ``onnx.ModelProto``.
     :param shapes: axis lengths of inputs by name, for what the model leaves open. An input for
-        which the model has a default is that constant, unless it is named here or in ``params``.
+        which the model has a default is that constant, one of :attr:`Model.defaults`, unless it is
+        named here or in ``params``.
     :param params: arrays of inputs that are known in advance: they become constants, and what
         depends on them alone (shapes, say) is worked out while importing.
     :param fold_limit: bytes up to which constants are computed now; larger ones stay terms.
@@ -212,6 +213,12 @@ class Importer:
         for name, array in fixed.items():
             self._define(name, self.parameter(name, array))
         self._initializers(proto.graph, inputs)
+        held = {name: self._scopes[0][name] for name in loading.default_names(proto.graph)}
+        self._defaults = {
+            name: term.type
+            for name, term in held.items()
+            if name not in inputs and isinstance(term, Term) and term not in self._narrow
+        }
 
     def _initializers(self, graph: onnx.GraphProto, given: Collection[str] = ()) -> None:
         """Enters what a graph holds the value of, but for the inputs that are ``given``."""
@@ -606,6 +613,7 @@ class Importer:
             names={**self._inner_names, **self._names},
             operators=self._counts,
             requirements=tuple(dict.fromkeys(self._requirements)),
+            defaults=self._defaults,
         )
 
 
