@@ -233,7 +233,7 @@ def test_a_shared_layer_is_told_once() -> None:
     assert list(optimised(both, "my-gemm").left) == ["fc"]
 
 
-def lstm_step(*, peephole=False, hidden=True, joined=True):
+def lstm_step(*, peephole=False, hidden=True, joined=True, accumulate=None):
     """A step of an LSTM, written out; a peephole lets the forget gate see the cell state."""
     x, h, c = b.tensor("x", (2, 3)), b.tensor("h", (2, 4)), b.tensor("c", (2, 4))
     inputs = b.concat(1, x, h) if joined else x
@@ -242,7 +242,8 @@ def lstm_step(*, peephole=False, hidden=True, joined=True):
     def gate(name):
         w = b.access(b.tensor(f"w_{name}", (4, depth)), 1)
         bias = b.tensor(f"b_{name}", (4,))
-        return b.elementwise("add", b.compute("dot", b.cart_prod(b.access(inputs, 1), w)), bias)
+        product = b.compute("dot", b.cart_prod(b.access(inputs, 1), w), accumulate)
+        return b.elementwise("add", b.cast(product, "float32"), bias)
 
     i, f, g, o = map(gate, "ifgo")
     if peephole:
@@ -262,6 +263,7 @@ def lstm_step(*, peephole=False, hidden=True, joined=True):
     [
         ({"peephole": True}, "step", "gate f: each must be a linear layer [x h] Wᵀ + b"),
         ({"joined": False}, "step", "gates i, f, g, o: each must be a linear layer [x h]"),
+        ({"accumulate": "float64"}, "step", "sums are formed in float32, not in float64"),
         ({"hidden": False}, "cell", "no hidden state sigmoid(o) tanh(c') follows"),
     ],
 )
