@@ -272,6 +272,33 @@ def test_steps_that_are_no_lstm(options, layer, says) -> None:
     assert left[layer].startswith(f"flex-lstm: {says}")
 
 
+def attention(*, masked, single=False):
+    """Of two heads, or of a single matrix, its scores masked or not."""
+    batch = () if single else (1, 2)
+    last = len(batch) + 1
+    q, k = (b.access(b.tensor(name, (*batch, 4, 8)), last) for name in "qk")
+    v = b.access(b.tensor("v", (*batch, 8, 4)), last)
+    scores = b.compute("dot", b.cart_prod(q, k, batch=len(batch)))
+    if masked:
+        scores = b.elementwise("add", scores, b.tensor("mask", (4, 4)))
+    shares = b.compute("softmax", b.access(scores, last))
+    product = b.compute("dot", b.cart_prod(shares, v, batch=len(batch)))
+    return model(shares=shares, product=product)
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_attention_with_a_mask_is_left_for_the_mask(single) -> None:
+    left = optimised(attention(masked=True, single=single), "flexasr").left
+    assert list(left) == ["shares"]
+    assert left["shares"].startswith("flex-attention: it takes dot where the layer has add")
+    assert ";" not in left["shares"]
+
+
+def test_a_softmax_apart_from_attention_is_no_layer_of_a_unit() -> None:
+    last = model(shares=b.compute("softmax", b.access(b.tensor("x", (4, 8)), 1)))
+    assert optimised(last, "flexasr").left == {}
+
+
 def test_a_step_that_is_one_is_not_left() -> None:
     run = optimised(lstm_step(), "flexasr")
     assert run.left == {}
