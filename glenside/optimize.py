@@ -110,7 +110,6 @@ def optimize(
     from glenside.exporters.egraph import save_egraph
     from glenside.extraction import LeastMemory
     from glenside.fallback import Failure
-    from glenside.rewrites.ruleset import explored_with
 
     own_costs = not isinstance(cost_model, str | None)
     pipeline = Pipeline(
@@ -121,7 +120,7 @@ def optimize(
     )
     chosen = find_target(target)
     costs = _costs(cost_model, chosen)
-    using = explored_with(chosen.rules, rules, add_rules)
+    using = pipeline.rules(chosen.rules, rules, add_rules)
     clock, deadline, failure, cut = (
         pipeline.clock, pipeline.deadline, pipeline.failure, pipeline.cut,
     )  # fmt: skip

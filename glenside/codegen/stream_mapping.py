@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glenside.codegen.solving import solve, solver
 from glenside.codegen.tensor_mapping import TensorMapping
 
 if TYPE_CHECKING:
@@ -159,13 +160,9 @@ class StreamProblem:
                     )
                 )
 
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.max_deterministic_time = _BUDGET
-        solver.parameters.random_seed = 0
-        solver.parameters.linearization_level = 0
-        solver.parameters.enumerate_all_solutions = True
-        solver.solve(model, Collect())
+        searching = solver(_BUDGET)
+        searching.parameters.enumerate_all_solutions = True
+        solve(searching, model, Collect())
         return found
 
     def _local(self, consumers: int) -> int:

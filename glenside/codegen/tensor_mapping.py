@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from glenside.codegen.solving import solve, solver
+
 if TYPE_CHECKING:
     from glenside.codegen.gpu.interface import DeviceLimits
     from glenside.codegen.gpu.space import ProductSpace
@@ -268,13 +270,9 @@ class TensorProblem:
                 if len(found) >= _MOST:
                     self.stop_search()
 
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.max_deterministic_time = _BUDGET
-        solver.parameters.random_seed = 0
-        solver.parameters.linearization_level = 0
-        solver.parameters.enumerate_all_solutions = True
-        solver.solve(model, Collect())
+        searching = solver(_BUDGET)
+        searching.parameters.enumerate_all_solutions = True
+        solve(searching, model, Collect())
         return found
 
     # --- the ways to cut loops ----------------------------------------------------------------
