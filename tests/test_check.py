@@ -15,7 +15,7 @@ from glenside.check.inner_values import compare_inner, unexplained
 from glenside.check.inputs import drawn_inputs
 from glenside.deadline import Deadline, within
 from glenside.errors import CheckFailed, NotOptimised
-from glenside.frontends import load_model
+from glenside.frontends import load_model, model_of_terms
 from glenside.language import Model, Term, builders, evaluate, random_inputs, topological_order
 from glenside.language.term import rebuild
 from glenside.report import Report
@@ -91,6 +91,28 @@ def test_compiled_code_that_is_wrong_before_a_saturated_softmax_is_found(monkeyp
 
     monkeypatch.setattr(program, "trace", wrong)
     with pytest.raises(CheckFailed, match=r"of saturated .*compiled code is wrong"):
+        checking.check(program, model)
+
+
+def test_compiled_code_that_is_a_little_wrong_where_the_output_hides_it_is_found(monkeypatch):
+    """By 2 %, and not where nothing but the values before it are off."""
+    x = builders.tensor("x", (4, 8))
+    first = builders.compute("dot", builders.cart_prod(rows(x), rows(builders.tensor("w", (6, 8)))))
+    second = builders.compute("dot", builders.cart_prod(rows(first), rows(first)))
+    shares = builders.compute("softmax", rows(builders.elementwise("mul", second, second)))
+    model = model_of_terms({"y": builders.elementwise("sign", shares)}, {})
+    program = glenside.optimize(model, "cpu", check=False)
+    traced = program.trace
+
+    def wrong(inputs):
+        values = traced(inputs)
+        off = next(t for t in values if t.op == "compute" and t["function"] == "dot")
+        assert len(values) > 1
+        return values | {off: values[off] + np.float32(0.02) * np.abs(values[off]).max()}
+
+    assert checking.check(program, model).unchecked is None
+    monkeypatch.setattr(program, "trace", wrong)
+    with pytest.raises(CheckFailed, match=r"differs from NumPy by .* do not show: what computes"):
         checking.check(program, model)
 
 
