@@ -19,6 +19,7 @@ from glenside.errors import (
     UnknownRule,
 )
 from glenside.explain.records import Explanation
+from glenside.files import folder_of
 from glenside.hw_targets.target import Executable, Runnable
 from glenside.language import (
     CALLS,
@@ -333,7 +334,7 @@ class Program:
         :raises GlensideError: the directory cannot be written, there is no linker, or the program
             was loaded from files that are gone or damaged by now. The directory is as it was.
         """
-        folder = Path(directory)
+        folder = folder_of(directory)
         try:
             saved_folder.publish(folder, self._write_files, self._manifest())
         except OSError as problem:
@@ -428,7 +429,7 @@ def load(directory: str | Path, *, trusted: bool = True) -> Program:
     :raises GlensideError: the directory holds no saved program, one of another format, or one
         whose files are damaged; or something that the program needs is missing.
     """
-    return saved_folder.read(Path(directory), _loaded if trusted else _interpreted)
+    return saved_folder.read(folder_of(directory), _loaded if trusted else _interpreted)
 
 
 def _loaded(saved: SavedFolder) -> Program:

@@ -167,7 +167,7 @@ def test_what_is_all_rounding_is_not_blamed():
             {"x": values},
             {},
             lambda _: 1e-3,
-            1e-3,
+            lambda _: 1e-3,
         )
         assert len(found.suspects) == 1
         assert len(unexplained(found.suspects, {"x": values})) == blamed

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import InputError
-from glenside.language import CALLS, builders, evaluate
+from glenside.language import APART, builders, evaluate
 from glenside.language.term import Term, topological_order
 
 Array = np.ndarray[Any, Any]
 
-STEPS = CALLS | {"host_op"}
-"""Operators that Python executes; they are never folded."""
 _FREELY = 1 << 16
 """Elements up to which a folded value may be any multiple of what it was made from."""
 _GROWTH = 4
@@ -97,7 +95,7 @@ class Folding:
         if term.op == "constant":
             self._leaves[term] = 1
             return term.operator.evaluate([], (), term.attributes)
-        if term.op in STEPS:
+        if term.op in APART:
             return None
         if _contracts(term):
             operands = [self._values.get(each) for each in term.children[0].children]

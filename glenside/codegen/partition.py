@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from glenside.codegen.folding import STEPS, Folding
+from glenside.codegen.folding import Folding
 from glenside.codegen.layout import (
     View,
     compose_inverse,
@@ -41,7 +41,7 @@ from glenside.codegen.storage import (
     replay,
     slice_of,
 )
-from glenside.language import builders
+from glenside.language import APART, builders
 from glenside.language.functions import FUNCTIONS
 from glenside.language.operators import BIJECTIONS, VIEWS, fill_value
 from glenside.language.shape import FLOATS, AccessType
@@ -255,11 +255,11 @@ class _Partitioner:
                     repeated.add(child)
                 if without_cells:
                     bare.add(child)
-                if seen or term.op in STEPS:
+                if seen or term.op in APART:
                     self.observed.add(child)
 
     def _must_keep(self, term: Term, repeated: set[Term]) -> bool:
-        if term.op in ("tensor", "concat") or term.op in STEPS:
+        if term.op in ("tensor", "concat") or term.op in APART:
             return True
         if term.op == "compute":
             kind = FUNCTIONS[term["function"]].kind
@@ -534,7 +534,7 @@ class _Partitioner:
             self._store(term, list(range(term.type.rank)))
             return
         self._limit_reindexing(term)
-        if term.op in STEPS:
+        if term.op in APART:
             for child in term.children:
                 self._outside(child)
             self._store(term, list(range(term.type.rank)))
