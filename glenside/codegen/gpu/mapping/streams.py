@@ -16,6 +16,7 @@ from glenside.codegen.gpu.mapping.kinds import TensorMapping
 from glenside.codegen.gpu.mapping.solver import ConstraintBuilder
 from glenside.codegen.gpu.tensor.geometry import Geometry
 from glenside.codegen.gpu.tensor.stream_tiling import StreamTiling
+from glenside.codegen.solving import solve, solver
 
 _SHAPES = ((64, 1, 1), (64, 1, 2), (128, 2, 1), (128, 1, 1), (192, 3, 1), (256, 2, 1))
 """Rows of a group, and warpgroups along rows and along positions."""
@@ -157,13 +158,9 @@ class StreamProblem:
                     )
                 )
 
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.max_deterministic_time = _BUDGET
-        solver.parameters.random_seed = 0
-        solver.parameters.linearization_level = 0
-        solver.parameters.enumerate_all_solutions = True
-        solver.solve(model, Collect())
+        searching = solver(_BUDGET)
+        searching.parameters.enumerate_all_solutions = True
+        solve(searching, model, Collect())
         return found
 
     def _local(self, consumers: int) -> int:

@@ -15,6 +15,7 @@ from glenside.codegen.gpu.mapping.kinds import TensorMapping
 from glenside.codegen.gpu.mapping.solver import ConstraintBuilder
 from glenside.codegen.gpu.tensor.geometry import Box, Geometry
 from glenside.codegen.gpu.tensor.tiling import TensorTiling
+from glenside.codegen.solving import solve, solver
 
 # --- the problem ----------------------------------------------------------------------------------
 
@@ -219,13 +220,9 @@ class TensorProblem:
                 if len(found) >= _MOST:
                     self.stop_search()
 
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.max_deterministic_time = _BUDGET
-        solver.parameters.random_seed = 0
-        solver.parameters.linearization_level = 0
-        solver.parameters.enumerate_all_solutions = True
-        solver.solve(model, Collect())
+        searching = solver(_BUDGET)
+        searching.parameters.enumerate_all_solutions = True
+        solve(searching, model, Collect())
         return found
 
     # --- the ways to cut loops ----------------------------------------------------------------

@@ -39,6 +39,7 @@ from glenside.codegen.gpu.mapping.solver import ConstraintBuilder, InfeasibleMap
 from glenside.codegen.gpu.predict import predict_all
 from glenside.codegen.gpu.space import ProductSpace
 from glenside.codegen.gpu.tiling import Tiling
+from glenside.codegen.solving import solve, solver
 
 _BUDGET = 20.0
 """Of CP-SAT's deterministic seconds, for one product."""
@@ -180,9 +181,9 @@ class MappingProblem:
                 if len(found) >= _MOST:
                     self.stop_search()
 
-        solver = self._solver()
-        solver.parameters.enumerate_all_solutions = True
-        solver.solve(model, Collect())
+        searching = solver(_BUDGET)
+        searching.parameters.enumerate_all_solutions = True
+        solve(searching, model, Collect())
         return found
 
     def conflict(self) -> InfeasibleMapping:
@@ -191,10 +192,10 @@ class MappingProblem:
 
         model, _, literals = self._model(cp_model)
         model.add_assumptions(list(literals.values()))
-        solver = self._solver()
+        searching = solver(_BUDGET)
         groups: list[str] = []
-        if solver.solve(model) == cp_model.INFEASIBLE:
-            core = set(solver.sufficient_assumptions_for_infeasibility())
+        if solve(searching, model) == cp_model.INFEASIBLE:
+            core = set(searching.sufficient_assumptions_for_infeasibility())
             groups = [name for name, literal in literals.items() if literal.index in core]
         named = ", ".join(groups) or "its budget of search"
         return InfeasibleMapping(
@@ -202,17 +203,6 @@ class MappingProblem:
             f"these constraints conflict: {named}",
             groups,
         )
-
-    def _solver(self) -> Any:
-        from ortools.sat.python import cp_model
-
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.max_deterministic_time = _BUDGET
-        solver.parameters.random_seed = 0
-        # No linear programs: all that counts here is how fast solutions are propagated.
-        solver.parameters.linearization_level = 0
-        return solver
 
     # --- the ways to cut a loop -----------------------------------------------------------------
 
