@@ -188,7 +188,7 @@ def make_trials(
     :param cache: bytes of the device's cache if the model's parameters do not fit into it, else 0.
     :param reference: whether the first way is one thread an element, as a check of the others.
     """
-    from glenside.codegen.device.text import tidied
+    from glenside.codegen.device.text import entry_of
     from glenside.codegen.gpu.emit import emit
     from glenside.codegen.gpu.fallback import element_kernel
     from glenside.codegen.gpu.interface import make_builder, make_kernels
@@ -225,19 +225,9 @@ def make_trials(
     if not kernels:
         raise TargetError(f"no mapping of {space} can be lowered for {limits.name}")
     program = emit(kernels, dialect, limits)
-    printed = {entry.name: entry for entry in program.entries}
-    for kernel in kernels:
-        entry = printed[kernel.name]
-        result.entries[kernel.name] = Entry(
-            list(kernel.grid),
-            list(kernel.block),
-            entry.dynamic_bytes,
-            overlapped=dialect == "cuda",
-            maps=list(kernel.maps),
-        )
+    result.entries = {kernel.name: entry_of(kernel, program, dialect) for kernel in kernels}
     for trial in result.trials:
         for launch in trial.launches:
-            launch[1][:] = [launch[1][k] for k in printed[launch[0]].order]
             for buffer in launch[1]:
                 held = cut.buffers[buffer]
                 result.buffers[buffer] = (held.dtype, held.size)
@@ -245,8 +235,7 @@ def make_trials(
                     result.arrays[buffer] = cut.arrays[buffer]
                 if buffer in cut.origins:
                     result.origins[buffer] = cut.origins[buffer]
-    text = tidied(program.text, dialect)
-    result.code = Code(text) if build is None else build(text)
+    result.code = Code(program.text) if build is None else build(program.text)
     return result
 
 

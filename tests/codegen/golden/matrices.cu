@@ -1,57 +1,8 @@
-#ifdef __CUDACC_RTC__
-  #include <cuda/std/cstdint>
-  using cuda::std::uint8_t;
-  using cuda::std::uint16_t;
-  using cuda::std::uint32_t;
-  using cuda::std::uint64_t;
-  using cuda::std::int8_t;
-  using cuda::std::int16_t;
-  using cuda::std::int32_t;
-  using cuda::std::int64_t;
-
-  #include <cuda/std/type_traits>
-  namespace std {
-    using cuda::std::is_same;
-    using cuda::std::is_same_v;
-    using cuda::std::is_integral;
-    using cuda::std::is_signed;
-    using cuda::std::is_unsigned;
-    using cuda::std::is_floating_point;
-    using cuda::std::enable_if;
-    using cuda::std::conditional;
-  }
-
-  // NVRTC uses asm/volatile instead of __asm__/__volatile__ (gcc extension).
-  #ifndef __asm__
-  #define __asm__ asm
-  #endif
-  #ifndef __volatile__
-  #define __volatile__ volatile
-  #endif
-#else
-  #include <cstdint>
-  #include <type_traits>
-  #include <cuda.h>
-#endif
-
-#if (((__CUDACC_VER_MAJOR__ == 11) && (__CUDACC_VER_MINOR__ >= 4)) || \
-     (__CUDACC_VER_MAJOR__ > 11))
-#define TVM_ENABLE_L2_PREFETCH 1
-#else
-#define TVM_ENABLE_L2_PREFETCH 0
-#endif
-
-#ifdef _WIN32
-  using uint = unsigned int;
-  using uchar = unsigned char;
-  using ushort = unsigned short;
-  using int64_t = long long;
-  using uint64_t = unsigned long long;
-#else
-  #define uint unsigned int
-  #define uchar unsigned char
-  #define ushort unsigned short
-#endif
+// Neighbours in memory, loaded and stored at once.
+template <typename Number, int COUNT>
+struct alignas(COUNT & (COUNT - 1) ? alignof(Number) : sizeof(Number) * COUNT) lanes {
+  Number at[COUNT];
+};
 
 // A launch may begin while the one before it ends: before it touches what others wrote, it waits.
 static __device__ __forceinline__ int after_earlier_kernels() {
@@ -61,75 +12,76 @@ static __device__ __forceinline__ int after_earlier_kernels() {
   return 0;
 }
 
-extern "C" __global__ void __launch_bounds__(64) step_0(float* in1_ptr, float* __restrict__ packed_ptr, float* __restrict__ partial_ptr) {
-  alignas(16) float total_ptr[16];
-  __shared__ alignas(16) float local_ptr[2048];
-  alignas(16) float run_ptr[4];
-  alignas(16) float row_ptr[4];
+extern "C" __global__ void __launch_bounds__(64) step_0(const float* __restrict__ packed, const float* in1, float* __restrict__ partial) {
+  const int group_x = (int)blockIdx.x;
+  const int group_y = (int)blockIdx.y;
+  const int group_z = (int)blockIdx.z;
+  const int local_x = (int)threadIdx.x;
+  alignas(4) float total[16];
+  __shared__ alignas(16) float local_[2048];
+  alignas(4) float run[4];
+  alignas(16) float row[4];
   #pragma unroll
   for (int un = 0; un < 16; ++un) {
-    total_ptr[un] = 0x0p+0f/*0.000000e+00*/;
+    total[un] = 0.0f;
   }
   #pragma unroll
   for (int un_1 = 0; un_1 < 4; ++un_1) {
-    *(float4*)(local_ptr + (((un_1 * 256) + (((int)threadIdx.x) * 4)) + 1024)) = *(float4*)(packed_ptr + ((((((int)blockIdx.y) * 2048) + (((int)blockIdx.z) * 1024)) + (un_1 * 256)) + (((int)threadIdx.x) * 4)));
+    *(lanes<float, 4>*)(local_ + (un_1 * 256 + local_x * 4 + 1024)) = *(lanes<float, 4>*)(packed + (group_y * 2048 + group_z * 1024 + un_1 * 256 + local_x * 4));
   }
   after_earlier_kernels();
   #pragma unroll
   for (int un_2 = 0; un_2 < 16; ++un_2) {
-    local_ptr[((((((int)threadIdx.x) & 31) * 32) + (un_2 * 2)) + (((int)threadIdx.x) >> 5))] = in1_ptr[(((((((int)blockIdx.x) * 2048) + (un_2 * 128)) + ((((int)threadIdx.x) >> 5) * 64)) + (((int)blockIdx.z) * 32)) + (((int)threadIdx.x) & 31))];
+    local_[(local_x & 31) * 32 + un_2 * 2 + (local_x >> 5)] = in1[group_x * 2048 + un_2 * 128 + (local_x >> 5) * 64 + group_z * 32 + (local_x & 31)];
   }
   __syncthreads();
   for (int i = 0; i < 32; ++i) {
     #pragma unroll
     for (int un_3 = 0; un_3 < 4; ++un_3) {
-      run_ptr[un_3] = local_ptr[(((i * 32) + ((((int)threadIdx.x) >> 3) * 4)) + un_3)];
+      run[un_3] = local_[i * 32 + (local_x >> 3) * 4 + un_3];
     }
-    *(float4*)(row_ptr + 0) = *(float4*)(local_ptr + (((i * 32) + ((((int)threadIdx.x) & 7) * 4)) + 1024));
+    *(lanes<float, 4>*)row = *(lanes<float, 4>*)(local_ + (i * 32 + (local_x & 7) * 4 + 1024));
     #pragma unroll
     for (int un_4 = 0; un_4 < 4; ++un_4) {
       #pragma unroll
       for (int un_5 = 0; un_5 < 4; ++un_5) {
-        total_ptr[((un_4 * 4) + un_5)] = (total_ptr[((un_4 * 4) + un_5)] + (row_ptr[un_4] * run_ptr[un_5]));
+        total[un_4 * 4 + un_5] = total[un_4 * 4 + un_5] + row[un_4] * run[un_5];
       }
     }
   }
   #pragma unroll
   for (int un_6 = 0; un_6 < 4; ++un_6) {
-    int4 v_ = make_int4((un_6)+(4*0), (un_6)+(4*1), (un_6)+(4*2), (un_6)+(4*3));
-    *(float4*)(partial_ptr + ((((((((int)blockIdx.z) * 24576) + (((int)blockIdx.x) * 3072)) + ((((int)threadIdx.x) >> 3) * 384)) + (un_6 * 96)) + (((int)blockIdx.y) * 32)) + ((((int)threadIdx.x) & 7) * 4))) = make_float4(total_ptr[v_.x],total_ptr[v_.y],total_ptr[v_.z],total_ptr[v_.w]);
+    *(lanes<float, 4>*)(partial + (group_z * 24576 + group_x * 3072 + (local_x >> 3) * 384 + un_6 * 96 + group_y * 32 + (local_x & 7) * 4)) = lanes<float, 4>{total[un_6], total[un_6 + 4 * 1], total[un_6 + 4 * 2], total[un_6 + 4 * 3]};
   }
 }
 
-extern "C" __global__ void __launch_bounds__(128) step_0_sum(float* __restrict__ out_ptr, float* partial_ptr) {
+extern "C" __global__ void __launch_bounds__(128) step_0_sum(const float* partial, float* __restrict__ out) {
   after_earlier_kernels();
-  alignas(16) float total_ptr[4];
-  __shared__ alignas(16) float tile_ptr[544];
-  alignas(16) float values_ptr[4];
-  *(float4*)(total_ptr + 0) = make_float4(0x0p+0f/*0.000000e+00*/, 0x0p+0f/*0.000000e+00*/, 0x0p+0f/*0.000000e+00*/, 0x0p+0f/*0.000000e+00*/);
+  const int group_x = (int)blockIdx.x;
+  const int group_y = (int)blockIdx.y;
+  const int local_x = (int)threadIdx.x;
+  alignas(16) float total[4];
+  __shared__ alignas(16) float tile[544];
+  alignas(4) float values[4];
+  *(lanes<float, 4>*)total = lanes<float, 4>{0.0f, 0.0f, 0.0f, 0.0f};
   #pragma unroll
   for (int un = 0; un < 2; ++un) {
-    float4 __1;
-      float4 v_ = *(float4*)(total_ptr + 0);
-      float4 v__1 = *(float4*)(partial_ptr + (((((un * 24576) + (((int)blockIdx.x) * 1536)) + ((((int)threadIdx.x) >> 3) * 96)) + (((int)blockIdx.y) * 32)) + ((((int)threadIdx.x) & 7) * 4)));
-      __1.x = (v_.x+v__1.x);
-      __1.y = (v_.y+v__1.y);
-      __1.z = (v_.z+v__1.z);
-      __1.w = (v_.w+v__1.w);
-    *(float4*)(total_ptr + 0) = __1;
+    const lanes<float, 4> v = *(lanes<float, 4>*)total;
+    const lanes<float, 4> v_1 = *(lanes<float, 4>*)(partial + (un * 24576 + group_x * 1536 + (local_x >> 3) * 96 + group_y * 32 + (local_x & 7) * 4));
+    *(lanes<float, 4>*)total = lanes<float, 4>{v.at[0] + v_1.at[0], v.at[1] + v_1.at[1], v.at[2] + v_1.at[2], v.at[3] + v_1.at[3]};
   }
   #pragma unroll
   for (int un_1 = 0; un_1 < 4; ++un_1) {
-    tile_ptr[((((((int)threadIdx.x) & 7) * 68) + (un_1 * 17)) + (((int)threadIdx.x) >> 3))] = total_ptr[un_1];
+    tile[(local_x & 7) * 68 + un_1 * 17 + (local_x >> 3)] = total[un_1];
   }
   __syncthreads();
   #pragma unroll
   for (int un_2 = 0; un_2 < 4; ++un_2) {
-    float t = tile_ptr[((((((int)threadIdx.x) & 31) * 17) + (un_2 * 4)) + (((int)threadIdx.x) >> 5))];
-    values_ptr[un_2] = ((t < 0x0p+0f/*0.000000e+00*/) ? 0x0p+0f/*0.000000e+00*/ : t);
+    const float t = tile[(local_x & 31) * 17 + un_2 * 4 + (local_x >> 5)];
+    values[un_2] = t < 0.0f ? 0.0f : t;
   }
   #pragma unroll
   for (int un_3 = 0; un_3 < 4; ++un_3) {
-    out_ptr[(((((((int)blockIdx.x) * 1536) + (un_3 * 384)) + ((((int)threadIdx.x) >> 5) * 96)) + (((int)blockIdx.y) * 32)) + (((int)threadIdx.x) & 31))] = values_ptr[un_3];
+    out[group_x * 1536 + un_3 * 384 + (local_x >> 5) * 96 + group_y * 32 + (local_x & 31)] = values[un_3];
   }
 }

@@ -22,6 +22,7 @@ from glenside.codegen.kernels import Argument, KernelBuilder
 from glenside.codegen.partition import Kernel
 from glenside.codegen.storage import Origin, repeated
 from glenside.codegen.tensor_mapping import TensorMapping
+from glenside.codegen.text.dialects import AFTER_EARLIER, CUDA
 
 Array = np.ndarray[Any, Any]
 _TYPES = {
@@ -149,8 +150,7 @@ class TensorNest(ElementNest):
         cluster = f"__cluster_dims__(1, 1, {self.mapping.split}) " if self.mapping.split > 1 else ""
         declared, body, arguments = self._entry()
         source = (
-            f'extern "C" __global__ void {cluster}__launch_bounds__({tiling.threads}) {name}(\n'
-            f"    {', '.join(declared)}) {{\n{body}"
+            f"{kernel_head(f'{cluster}{name}', declared, tiling.threads)}{body}"
             f"  shape.start();\n"
             f"  GLENSIDE_LOCAL(local);\n"
             f"  matrix_product(shape, local);\n}}\n"
@@ -188,13 +188,14 @@ class TensorNest(ElementNest):
         if any(str(each.dtype) not in _TYPES for each in self.parameters):
             raise Unprintable("operands that are no floats of these widths")
         kinds = [_TYPES[str(each.dtype)] for each in self.parameters]
-        declared = [f"const {kind}* __restrict__ in{k}" for k, kind in enumerate(kinds)]
+        declared = [f"const {kind}* in{k}" for k, kind in enumerate(kinds)]
         dtype, target = self._target()
-        declared.append(f"{_TYPES[dtype]}* __restrict__ out")
+        declared.append(f"{_TYPES[dtype]}* {CUDA.restrict}out")
         members = "".join(f"    const {kind}* in{k};\n" for k, kind in enumerate(kinds))
         members += f"    {_TYPES[dtype]}* out;\n"
         names = [*(f"in{k}" for k in range(len(kinds))), "out"]
         body = (
+            f"  {AFTER_EARLIER}();\n"
             f"  using namespace glenside;\n"
             f"  struct Shape {{\n{head}{members}{functions}  }};\n"
             f"  Shape shape{{{', '.join(names)}}};\n"
@@ -561,11 +562,12 @@ class TensorNest(ElementNest):
         index = [v if n > 1 else 0 for v, n in zip(variables, operand.shape, strict=True)]
         value = self.lowering.scoped(lambda: self.lowering.value(operand.base, index))
         names = {v: f"c{d}" for d, v in enumerate(variables)}
-        text = print_expression(value, names, self._pointer)
+        made = print_expression(value, names, self._pointer)
+        before = "".join(f"  {line}\n" for line in made.before)
         parameters = ", ".join(f"int c{d}" for d in range(len(operand.shape)))
         return indented([
             f"__device__ __forceinline__ float {name}({parameters}) const {{\n"
-            f"  return {text};\n}}\n"
+            f"{before}  return {made.text};\n}}\n"
         ])  # fmt: skip
 
     def _pointer(self, buffer: Any) -> str:
@@ -733,15 +735,16 @@ class TensorNest(ElementNest):
             kind = _TYPES.get(str(load.ty))
             if not self.wide or kind is None or not self._neighbours(load.indices[0]):
                 return None
-            text = print_expression(load.indices[0], texts, self._pointer)
+            text = str(print_expression(load.indices[0], texts, self._pointer))
             vector = (f"f{len(vectors)}", kind, self._pointer(load.source), text)
             same = [each[0] for each in vectors if each[1:] == vector[1:]]
             if not same:
                 vectors.append(vector)
             return f"{same[0] if same else vector[0]}[k]"
 
-        value_text = print_expression(value, texts, self._pointer, fetched)
-        address_text = print_expression(address, texts, self._pointer)
+        computed = print_expression(value, texts, self._pointer, fetched)
+        value_text = str(computed)
+        address_text = str(print_expression(address, texts, self._pointer))
         lines: list[str] = []
 
         def declare(names: Iterable[tuple[int, str]], text: str, indent: str) -> None:
@@ -783,7 +786,8 @@ class TensorNest(ElementNest):
             lines.append("  }\n")
         each(value_text)
         lines.append("    const float total = values[k];\n")
-        lines.append(f"    values[k] = {value_text};\n  }}\n}}\n")
+        lines += [f"    {line}\n" for line in computed.before]
+        lines.append(f"    values[k] = {computed.text};\n  }}\n}}\n")
         begin("store", "const float", address_text)
         if self.wide:
             declare(zip(rows.axes, digits(first, rows.sizes), strict=True), address_text, "  ")
@@ -793,6 +797,12 @@ class TensorNest(ElementNest):
             each(address_text)
             lines.append(f"    assign(out[{address_text}], values[k]);\n  }}\n}}\n")
         return indented(lines)
+
+
+def kernel_head(name: str, declared: Sequence[str], threads: object) -> str:
+    """How a kernel begins; ``threads`` are a group's, or what else a launch's bounds are."""
+    parameters = f"\n    {', '.join(declared)}"
+    return f"{CUDA.head.format(name=name, parameters=parameters, threads=threads)} {{\n"
 
 
 def digits(flat: str, sizes: Sequence[int]) -> list[str]:
