@@ -219,13 +219,17 @@ class Expressions:
         kind = self.type_of(f"{element(str(buffer.dtype))}x{count}")
         space = self.dialect.spaces.get(scope(buffer), "")
         base, factor = start
-        at = self.text(base, UNARY if factor > 1 else CHOICE)
-        at = f"{at} * {factor}" if factor > 1 else at
-        at = self._looked_at(buffer, at, count)
-        if at == "0":
-            return f"*({space}{kind}*){name}"
+        if type(base).__name__ == "IntImm":
+            at = str(int(base) * factor), ATOM
+        elif factor > 1:
+            at = f"{self.text(base, UNARY)} * {factor}", TIMES
+        else:
+            at = self.said(base)
+        if self.dialect.checked:
+            at = self._looked_at(buffer, at[0], count), ATOM
         # Positions are added up first, in 32 bits.
-        return f"*({space}{kind}*)({name} + {at if at.isidentifier() else f'({at})'})"
+        place = name if at[0] == "0" else f"({name} + {held(at, TIMES)})"
+        return f"*({space}{kind}*){place}"
 
     def _looked_at(self, buffer: Any, at: str, count: int) -> str:
         """A position, of the first of ``count`` neighbours, checked where the dialect is."""

@@ -68,8 +68,8 @@ extern "C" __global__ void __launch_bounds__(128) step_0(const float* in0, float
     v1[14] = v0[6] + v0[13] - v0[5] - v0[14];
     v1[15] = v0[5] + v0[15] - v0[7] - v0[13];
     *(lanes<float, 4>*)(out + (group_x * 2048 + local_x * 16)) = *(lanes<float, 4>*)v1;
-    *(lanes<float, 4>*)(out + (group_x * 2048 + local_x * 16 + 4)) = *(lanes<float, 4>*)(v1 + (4));
-    *(lanes<float, 4>*)(out + (group_x * 2048 + local_x * 16 + 8)) = *(lanes<float, 4>*)(v1 + (8));
-    *(lanes<float, 4>*)(out + (group_x * 2048 + local_x * 16 + 12)) = *(lanes<float, 4>*)(v1 + (12));
+    *(lanes<float, 4>*)(out + (group_x * 2048 + local_x * 16 + 4)) = *(lanes<float, 4>*)(v1 + 4);
+    *(lanes<float, 4>*)(out + (group_x * 2048 + local_x * 16 + 8)) = *(lanes<float, 4>*)(v1 + 8);
+    *(lanes<float, 4>*)(out + (group_x * 2048 + local_x * 16 + 12)) = *(lanes<float, 4>*)(v1 + 12);
   }
 }

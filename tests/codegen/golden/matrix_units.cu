@@ -58,13 +58,14 @@ extern "C" __global__ void __launch_bounds__(128) step_0(
 #pragma unroll
       for (int k = 0; k < 8; ++k) {
         const float total = values[k];
-        values[k] = [&] { const float t3 = rounded(total); return ((0.0f > t3) ? 0.0f : t3); }();
+        const float t = rounded(total);
+        values[k] = 0.0f > t ? 0.0f : t;
       }
     }
     __device__ __forceinline__ void store(int row, int place, const float (&values)[8]) const {
       const int i1 = (start0 + place);
       const int i0 = (row_start + row);
-      *(uint4*)(out + (((i1 * 128) + i0))) = stored(values);
+      *(uint4*)(out + (i1 * 128 + i0)) = stored(values);
     }
     __device__ __forceinline__ const unsigned char* part(int step) const {
       return (const unsigned char*)in1 + (group * 1 + step) * 8192;
