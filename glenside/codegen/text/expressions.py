@@ -469,13 +469,13 @@ class Expressions:
             branches.append((self.lines, text))
         self.lines, self.bound = lines, bound
         self.branches -= 1
-        if lane is None and not any(said for said, _ in branches):
+        if lane is None and not any(more for more, _ in branches):
             return f"{held(test, OR)} ? {branches[0][1]} : {branches[1][1]}", CHOICE
         name = self.named("chosen")
         self.say(f"{self.type_of(dtype)} {name};")
-        for start, (said, text) in zip((f"if ({test[0]}) {{", "} else {"), branches, strict=True):
+        for start, (more, text) in zip((f"if ({test[0]}) {{", "} else {"), branches, strict=True):
             self.say(start)
-            self.lines += [f"  {line}" for line in said]
+            self.lines += [f"  {line}" for line in more]
             self.say(f"  {name} = {text};")
         self.say("}")
         if lane is None:

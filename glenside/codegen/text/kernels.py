@@ -203,7 +203,8 @@ class _Kernel(Expressions):
         size, dtype = _size(buffer), element(str(buffer.dtype))
         kind = self.type_of(dtype)
         if str(buffer.scope()) == "shared.dyn":
-            self.say(f"{self.dialect.dynamic.format(name=name)};")
+            self.say(f"{self.dialect.dynamic.format(name=_DYNAMIC)};")
+            self.say(f"{kind}* const {name} = ({kind}*){_DYNAMIC};")
             return
         most = self.dialect.most_array
         if most is not None and size * bytes_of(dtype) > most:
@@ -256,6 +257,8 @@ class _Kernel(Expressions):
             self.say(f"{at} = {self.lane(value, lane)};")
 
 
+_DYNAMIC = "dynamic_local"
+"""Local memory whose size the launch says: the same bytes for every kernel of a text."""
 _UNROLLED = "3"
 """TVM's number of loops that are to be written out."""
 

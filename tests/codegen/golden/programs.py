@@ -138,8 +138,8 @@ GOLDEN = {
     "filtering": Golden("cuda:sm_90", _filtering, {"m": _FILTERING}),
     "matrices": Golden(
         "cuda:sm_90",
-        lambda: _product((256, 96, 64), "float32"),
-        {"w": weights(96, 64)},
+        lambda: _product((1024, 768, 512), "float32"),
+        {"w": weights(768, 512)},
     ),
     "softmax_rows": Golden("cuda:sm_90", _softmax, {}),
     "matrix_units": Golden(
