@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -36,8 +35,8 @@ def distinct(kernels: Sequence[DeviceKernel]) -> tuple[list[DeviceKernel], list[
             bare = kernel.function.without_attr("global_symbol")
             key: Any = (tvm_ffi.structural_hash(bare), kernel.local_bytes)
         else:
-            bare = re.sub(rf"\b{kernel.name}\b", "", kernel.source or "")
-            key = (bare, kernel.grid, kernel.block, kernel.local_bytes, kernel.maps)
+            bare = None
+            key = (kernel.source, kernel.grid, kernel.block, kernel.local_bytes, kernel.maps)
         same = None
         for number in by_key.setdefault(key, []):
             other = found[number].function

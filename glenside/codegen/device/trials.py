@@ -6,7 +6,6 @@ Building needs TVM, measuring the device alone: a set can be saved here and meas
 from __future__ import annotations
 
 import json
-import re
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -219,7 +218,7 @@ def make_trials(
         trial = Trial(None if mapping is None else json.loads(mapping.to_json()), [])
         for kernel in made:
             name = _NAME.format(len(result.trials), kernel.name)
-            kernels.append(replace(kernel, name=name, source=_renamed(kernel, name)))
+            kernels.append(replace(kernel, name=name))
             trial.launches.append((name, [each.buffer for each in kernel.arguments]))
         result.trials.append(trial)
     if not kernels:
@@ -241,11 +240,6 @@ def make_trials(
 
 def _always(mapping: AnyMapping) -> Choose:
     return lambda space, limits: mapping
-
-
-def _renamed(kernel: DeviceKernel, name: str) -> str | None:
-    source = kernel.source
-    return None if source is None else re.sub(rf"\b{kernel.name}\b", name, source)
 
 
 def measure(trials: Trials, device: Device, repeat: int = 7) -> list[float | None]:

@@ -61,14 +61,14 @@ def emit(
             progress(first, len(made))
         printed |= in_background(_printed, made[first : first + _PIECE], language, limits)
     needs = {need for each in printed.values() for need in each.needs}
-    if any(AFTER_EARLIER in (kernel.source or "") for kernel in written):
+    if any(AFTER_EARLIER in kernel.text for kernel in written):
         needs.add(AFTER_EARLIER)
     library = dict.fromkeys(part for kernel in written for part in kernel.library)
     parts = [
         *library,
         preamble(needs, language),
         *(each.text for each in printed.values()),
-        *(kernel.source or "" for kernel in written),
+        *(kernel.text for kernel in written),
     ]
     return Program(
         "\n".join(part.strip("\n") + "\n" for part in parts if part),

@@ -37,9 +37,8 @@ class Value:
 
     before: tuple[str, ...]
     text: str
-
-    def __str__(self) -> str:
-        return "\n".join([*self.before, self.text])
+    mentions: frozenset[str]
+    """The variables that occur in it."""
 
 
 def print_expression(
@@ -60,7 +59,7 @@ def print_expression(
         text = printer.text(expression)
     except TargetError as problem:
         raise Unprintable(str(problem)) from problem
-    return Value(tuple(printer.lines), text)
+    return Value(tuple(printer.lines), text, frozenset(printer.mentions))
 
 
 def linear(expression: Any) -> dict[str, int] | None:
@@ -99,6 +98,13 @@ class _Floats(Expressions):
         self.names = {hash(variable): name for variable, name in names.items()}
         self.taken = {*names.values(), *_TAKEN}
         self.buffer, self.fetched = buffer, fetched
+        self.mentions: set[str] = set()
+
+    def _leaf(self, e: Any) -> Said | None:
+        said = super()._leaf(e)
+        if said is not None:
+            self.mentions.add(said[0])
+        return said
 
     def pointed(self, buffer: Any) -> str:
         return self.buffer(buffer)

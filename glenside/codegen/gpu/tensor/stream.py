@@ -73,7 +73,7 @@ class StreamNest(TensorNest):
         declared, body, arguments = self._entry()
         declared.append("const __grid_constant__ glenside::TensorMap map")
         source = (
-            f"{kernel_head(name, declared, f'{tiling.threads}, {tiling.residents}')}{body}"
+            f"{kernel_head(declared, f'{tiling.threads}, {tiling.residents}')}{body}"
             f"  GLENSIDE_LINES(lines_of_all);\n"
             f"  streamed_product(shape, map, lines_of_all);\n}}\n"
         )

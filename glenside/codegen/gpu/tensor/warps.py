@@ -45,7 +45,7 @@ class WarpNest(TensorNest):
         tiling = self.tiling
         declared, body, arguments = self._entry()
         source = (
-            f"{kernel_head(name, declared, tiling.threads)}{body}"
+            f"{kernel_head(declared, tiling.threads)}{body}"
             f"  shape.start();\n"
             f"  GLENSIDE_LOCAL(local);\n"
             f"  warp_product(shape, local);\n}}\n"
