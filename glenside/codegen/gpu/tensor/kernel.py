@@ -16,7 +16,13 @@ from glenside.codegen.gpu.fallback import ElementNest
 from glenside.codegen.gpu.interface import NAME, DeviceKernel, DeviceLimits
 from glenside.codegen.gpu.space import Memory, Operand, ProductSpace
 from glenside.codegen.gpu.tensor.geometry import Geometry, geometry_of
-from glenside.codegen.gpu.tensor.printer import Unprintable, Value, linear, print_expression
+from glenside.codegen.gpu.tensor.printer import (
+    Unprintable,
+    Value,
+    linear,
+    print_expression,
+    print_position,
+)
 from glenside.codegen.gpu.tensor.tiling import TensorTiling
 from glenside.codegen.kernels import Argument, KernelBuilder
 from glenside.codegen.partition import Kernel
@@ -736,7 +742,7 @@ class TensorNest(ElementNest):
             kind = _TYPES.get(str(load.ty))
             if not self.wide or kind is None or not self._neighbours(load.indices[0]):
                 return None
-            at = print_expression(load.indices[0], texts, self._pointer)
+            at = print_position(load.indices[0], texts, self._pointer)
             mentioned.update(at.mentions)
             vector = (f"f{len(vectors)}", kind, self._pointer(load.source), at)
             same = [each[0] for each in vectors if each[1:] == vector[1:]]
@@ -745,7 +751,7 @@ class TensorNest(ElementNest):
             return f"{same[0] if same else vector[0]}[k]"
 
         computed = print_expression(value, texts, self._pointer, fetched)
-        stored_at = print_expression(address, texts, self._pointer)
+        stored_at = print_position(address, texts, self._pointer)
         lines: list[str] = []
 
         def declare(names: Iterable[tuple[int, str]], used: Set[str], indent: str) -> None:

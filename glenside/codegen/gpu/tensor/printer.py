@@ -62,6 +62,16 @@ def print_expression(
     return Value(tuple(printer.lines), text, frozenset(printer.mentions))
 
 
+def print_position(
+    expression: Any, names: Mapping[Any, str], buffer: Callable[[Any], str]
+) -> Value:
+    """Likewise of a position, which needs no statements before it."""
+    made = print_expression(expression, names, buffer)
+    if made.before:
+        raise Unprintable("a position that binds names")
+    return made
+
+
 def linear(expression: Any) -> dict[str, int] | None:
     """The factors of an integer expression's variables by name, its constant at ``""``; None where
     it is no sum of variables times numbers."""
