@@ -142,12 +142,17 @@ class Dialect:
 
 _INSIDE = """
 // The position where it lies inside; else 0, and the access is told of.
-static {kind} {name}({kind} at, {kind} size, {space}int* {outside}, int access) {{
+static {on}{kind} {name}({kind} at, {kind} size, {space}int* {outside}, int access) {{
   if (at >= 0 && at < size) return at;
   *{outside} = access;
   return 0;
 }}
 """
+
+
+def _inside(kind: str = "int", space: str = "", on: str = "") -> str:
+    return _INSIDE.format(kind=kind, name=INSIDE, space=space, outside=OUTSIDE, on=on)
+
 
 C = Dialect(
     name="c",
@@ -161,7 +166,7 @@ C = Dialect(
     vector="",
     most_array=1 << 10,
     helpers={
-        INSIDE: _INSIDE.format(kind="int32_t", name=INSIDE, space="", outside=OUTSIDE),
+        INSIDE: _inside("int32_t"),
     },
 )
 
@@ -189,7 +194,7 @@ OPENCL = Dialect(
     helpers={
         "half": "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n",
         "double": "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n",
-        INSIDE: _INSIDE.format(kind="int", name=INSIDE, space="__global ", outside=OUTSIDE),
+        INSIDE: _inside(space="__global "),
     },
 )
 
@@ -286,8 +291,7 @@ CUDA = Dialect(
             COPIES_DONE.format(count): _DONE.format(done=COPIES_DONE.format(count), count=count)
             for count in range(3)
         },
-        INSIDE: "\n__device__ "
-        + _INSIDE.format(kind="int", name=INSIDE, space="", outside=OUTSIDE).lstrip(),
+        INSIDE: _inside(on="__device__ "),
     },
     begins=AFTER_EARLIER,
     dynamic="extern __shared__ __align__(128) unsigned char {name}[]",

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 from glenside.codegen.compile import lower_terms
+from glenside.codegen.device import nvcc
+from glenside.codegen.gpu.devices import device_profile
+from glenside.codegen.gpu.emit import emit
 from glenside.codegen.gpu.interface import DeviceKernel
 from glenside.codegen.gpu.product.boxes import Box
 from glenside.codegen.gpu.threads import launch
@@ -162,3 +165,14 @@ def test_the_last_read_of_a_loop_is_found_in_c(tmp_path):
     # Accesses are numbered as they stand in the text.
     assert f"inside(i + 1, 6, outside, {_run(library.kernel_0, arrays)})" in source
     np.testing.assert_array_equal(arrays[1], [1, 2, 3, 4, 5, 0])
+
+
+def test_checked_cuda_is_cuda():
+    if nvcc.find_nvcc() is None:
+        pytest.skip("there is no nvcc")
+    term = RIGHT["convolution"]
+    _, params = _given(term)
+    kernels = device_kernels([term], {"x": _leaf(term, "x").type}, params)[1]
+    text = emit(kernels, "cuda", device_profile("cuda:sm_90"), checked=True).text
+    assert "int* outside)" in text and "inside(" in text
+    assert nvcc.compile_cubin(text, "sm_90", ["-Werror", "all-warnings"])
