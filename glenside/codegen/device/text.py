@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from glenside.codegen.gpu.threads import PACKED
 from glenside.codegen.launch import Entry
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ def distinct(kernels: Sequence[DeviceKernel]) -> tuple[list[DeviceKernel], list[
         bare: Any
         if kernel.function is not None:
             bare = kernel.function.without_attr("global_symbol")
-            key: Any = (tvm_ffi.structural_hash(bare), kernel.local_bytes)
+            # What is read of constants may be read sooner than what a kernel before has written.
+            constant = tuple(str(each.name).startswith(PACKED) for each in bare.params)
+            key: Any = (tvm_ffi.structural_hash(bare), kernel.local_bytes, constant)
         else:
             bare = None
             key = (kernel.source, kernel.grid, kernel.block, kernel.local_bytes, kernel.maps)

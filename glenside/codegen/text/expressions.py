@@ -258,7 +258,7 @@ class Expressions:
 
     def _integer(self, value: int, dtype: str) -> Said:
         if dtype == "bool":
-            return str(bool(value)).lower() if self.dialect.name != "opencl" else str(value), ATOM
+            return str(bool(value)).lower(), ATOM
         end = self.dialect.literals.get(dtype, "")
         if dtype in ("int32", "int64") and value == -(1 << (int(dtype[3:]) - 1)):
             return f"{value + 1}{end} - 1{end}", PLUS  # C negates the number, which is too large.
