@@ -29,6 +29,7 @@ from glenside.errors import CheckFailed, Damaged, GlensideError, InputError
 from glenside.explore_hardware import AREAS, SOLVER_LIMIT
 from glenside.files import write_bytes, write_text
 from glenside.hardware_front import check_plot_path
+from glenside.hw_targets.registry import REGISTRY, find_target
 from glenside.hw_targets.target import Progress as Listener
 from glenside.hw_targets.target import check_can_save
 from glenside.interrupt import left_behind
@@ -205,7 +206,7 @@ def optimize(
     if ilp_limit is not None and extractor != "ilp":
         raise InputError(f"--ilp-limit is for --extractor ilp, not {extractor}")
     if output is not None:
-        check_can_save(_named(target))  # Before all that takes long.
+        check_can_save(find_target(_named(target)))  # Before all that takes long.
     quantization = None
     if quantize is not None:
         quantization = Quantization(read_npz(quantize), 100.0 if percentile is None else percentile)
@@ -673,6 +674,8 @@ def targets(imports: ImportOption = None) -> None:
     for kind in glenside.targets():
         table.add_row(kind.name, kind.summary)
     _out.print(table)
+    for problem in REGISTRY.broken():
+        _progress.print(Text(f"warning: {problem}", style="yellow"))
 
 
 @app.command("check-rules")

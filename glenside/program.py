@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from glenside import saved_arrays, saved_folder
+from glenside.codegen.runnable import Runnable
 from glenside.errors import (
     GlensideError,
     InputError,
@@ -19,7 +20,7 @@ from glenside.errors import (
     UnknownRule,
 )
 from glenside.explain.records import Explanation
-from glenside.hw_targets.target import Executable, Runnable
+from glenside.hw_targets.target import Executable
 from glenside.language import (
     CALLS,
     AccessType,

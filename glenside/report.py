@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from glenside.codegen.footprint import Footprint
 from glenside.explain.records import SHOWN, Left
+from glenside.extraction.cycles import term_cycles
 from glenside.hw_targets.expansion import tile_calls
-from glenside.hw_targets.offload import accelerator_of, target_of
-from glenside.hw_targets.timing import term_cycles
+from glenside.hw_targets.operation import accelerator_of, target_of
 from glenside.language import CALLS, Term
 from glenside.language.memory import spelled
 from glenside.quantization import QuantizationError

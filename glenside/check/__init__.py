@@ -20,7 +20,7 @@ from glenside.check.steps import Judged, count_steps, is_stepping, judge_compile
 from glenside.deadline import TimeIsUp, check_time
 from glenside.errors import CheckFailed, GlensideError
 from glenside.explain.regions import COMPUTING
-from glenside.hw_targets.offload import accelerator_of
+from glenside.hw_targets.operation import accelerator_of
 from glenside.language import Model, Term, evaluate, map_terms, topological_order, units
 from glenside.language.shape import HALVES
 from glenside.program import Program

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from glenside.codegen.runnable import Runnable
 from glenside.errors import GlensideError, InputError, TargetError
-from glenside.hw_targets.target import Runnable
 from glenside.language.host import HostNode, HostSession
 from glenside.language.memory import require
 from glenside.language.operators import OPERATORS

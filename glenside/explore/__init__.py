@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside.frontends import load_model
-from glenside.hw_targets.target import Target, find_target
+from glenside.hw_targets.registry import find_target
+from glenside.hw_targets.target import Target
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,13 +39,14 @@ from glenside.hw_targets.declare.forms import UNDONE, Form, forms
 from glenside.hw_targets.declare.sizes import Condition, Size
 from glenside.hw_targets.declare.template import OperandType, Template
 from glenside.hw_targets.declare.tiling import Declaration, Tiling, tiling
+from glenside.hw_targets.operation import cycles_of_calls
+from glenside.hw_targets.registry import REGISTRY
 from glenside.language import builders
 from glenside.language.functions import FUNCTIONS
 from glenside.language.interpreter import evaluate
 from glenside.language.shape import INTEGERS, AccessType, Shape, check_dtype
 from glenside.language.term import Term
-from glenside.language.units import Unit, register_unit
-from glenside.rewrites.declared import declare_rule
+from glenside.language.units import Unit
 
 if TYPE_CHECKING:
     from glenside.rewrites.ruleset import Rule
@@ -88,6 +89,8 @@ class Accelerator:
     :param numerics: the simulator's number format, where results differ by rounding from the term.
     :param target: name of the target that has this unit, its own by default; several may share one.
     :param summary: what ``glenside targets`` says of that target.
+    :param known: whether the unit, its rule and its target are known from now on; without it they
+        are when the registry (:mod:`glenside.hw_targets.registry`) takes in the declaration.
 
     :raises TargetError: the declaration contradicts itself, with the reason.
     """
@@ -110,26 +113,29 @@ class Accelerator:
     numerics: str = ""
     target: str = ""
     summary: str = ""
+    known: InitVar[bool] = True
 
-    def __post_init__(self) -> None:
+    joins: bool = field(init=False, repr=False)
+    unit: Unit = field(init=False, repr=False)
+    _checked: _Checked = field(init=False, repr=False)
+
+    def __post_init__(self, known: bool) -> None:
         try:
             check_fields(self)
             if not re.fullmatch(r"[A-Za-z][\w.-]*", self.name):
                 raise TargetError("that is no name: letters, digits, '-', '_' and '.'")
-            own_name = not self.target
-            if own_name:
+            object.__setattr__(self, "joins", bool(self.target))
+            if not self.target:
                 object.__setattr__(self, "target", self.name)
             checked = _check(self)
         except GlensideError as problem:
             raise TargetError(f"accelerator {self.name}: {problem}") from None
         object.__setattr__(self, "_checked", checked)
-        self._register(own_name)
+        object.__setattr__(self, "unit", self._unit())
+        if known:
+            REGISTRY.add(self)
 
-    _checked: _Checked = field(init=False, repr=False)
-
-    def _register(self, own_name: bool) -> None:
-        from glenside.hw_targets.offload import add_to_target
-
+    def _unit(self) -> Unit:
         def meaning(parameters: Shape, operands: tuple[Term, ...]) -> Term:
             return self.term(parameters, operands)
 
@@ -145,16 +151,18 @@ class Accelerator:
             checked.template,
             self.dtypes,
         )
-        unit = Unit(
+        return Unit(
             self.name,
             meaning,
             self._simulate if in_passes else None,
             meaning_of_batch=None if self._batched is None else self._term_of_batch,
             denote=denote,
+            target=self.target,
+            cycles=cycles_of_calls(self),
+            area=lambda parameters: self.area,
+            rule=self.rule,
+            declaration=self,
         )
-        add_to_target(self, own_name)
-        register_unit(unit)
-        declare_rule(self.name, self.rule)
 
     # --- what follows from it ---------------------------------------------------------------------
 

@@ -6,11 +6,11 @@ import pytest
 import glenside
 from glenside.errors import TargetError
 from glenside.hw_targets import Accelerator
-from glenside.hw_targets.offload import _TARGETS
 from glenside.language import builders as b
 from glenside.language import evaluate, parse
 from glenside.language.functions import FUNCTIONS
 from glenside.language.shape import INTEGERS
+from glenside.language.units import known_units
 from glenside.rewrites.soundness import check_fires
 from tests.effort import tries
 
@@ -22,8 +22,7 @@ FOLDS = [
 VECTORS = {"x": "((N) ())", "y": "((N) ())"}
 SHIPPED = [
     unit
-    for members in _TARGETS.values()
-    for unit in members.values()
+    for unit in (known.declaration for known in known_units())
     # Units that differ in numbers have the same term.
     if isinstance(unit, Accelerator) and not unit.numerics and "batch-tdp" not in unit.name
 ]
