@@ -675,7 +675,7 @@ def targets(imports: ImportOption = None) -> None:
         table.add_row(kind.name, kind.summary)
     _out.print(table)
     for problem in REGISTRY.broken():
-        _progress.print(Text(f"warning: {problem}", style="yellow"))
+        _err.print(Text(f"warning: {problem}", style="yellow"))
 
 
 @app.command("check-rules")
