@@ -398,9 +398,9 @@ def load(directory: str | Path, *, trusted: bool = True) -> Program:
 
 
 def _loaded(saved: SavedFolder) -> Program:
-    from glenside.codegen import launch
+    from glenside.codegen import loading
 
-    return _program(saved, lambda inputs, params: launch.load(saved.code, inputs))
+    return _program(saved, lambda inputs, params: loading.load(saved.code, inputs))
 
 
 def _interpreted(saved: SavedFolder) -> Program:

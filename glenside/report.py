@@ -8,19 +8,16 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from glenside.codegen.footprint import Footprint
-from glenside.explain.records import SHOWN, Left
+from glenside.explain.records import SHOWN, Checked, Left
 from glenside.extraction.cycles import term_cycles
 from glenside.hw_targets.expansion import tile_calls
 from glenside.hw_targets.operation import accelerator_of, target_of
 from glenside.language import CALLS, Term
 from glenside.language.memory import spelled
 from glenside.quantization import QuantizationError
-
-if TYPE_CHECKING:
-    from glenside.check import Checked
 
 
 @dataclass(frozen=True)

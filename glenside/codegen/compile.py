@@ -89,7 +89,7 @@ def compile_terms(
     """
     # Before TVM is loaded: it reads its thread settings once.
     count = threads or launch.available_threads()
-    launch._runtime()
+    launch.runtime()
     from glenside.codegen import schedule
 
     machine = schedule.host()
@@ -115,7 +115,7 @@ def planned_footprint(
     progress: Progress | None = None,
 ) -> Footprint:
     """The memory that what :func:`compile_terms` makes will hold; raises as that does."""
-    launch._runtime()
+    launch.runtime()
     from glenside.codegen import schedule
 
     return lower_terms(outputs, inputs, params, schedule.host(), progress).footprint

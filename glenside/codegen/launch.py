@@ -20,12 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from glenside.codegen.runnable import Runnable
 from glenside.errors import GlensideError, InputError, TargetError
 from glenside.language.host import HostNode, HostSession
 from glenside.language.memory import require
 from glenside.language.operators import OPERATORS
-from glenside.language.shape import BFLOAT16, AccessType
+from glenside.language.shape import AccessType
 
 Array = np.ndarray[Any, Any]
 
@@ -222,7 +221,7 @@ class Executable:
         self.plan = plan
         self.library = library
         self._parameters = parameters
-        self._configure = _runtime()
+        self._configure = runtime()
         self._turn = threading.Lock()
         require(plan.arena, "the memory for the program's values")
         self._arena = _aligned(plan.arena)
@@ -441,55 +440,6 @@ def read_parameters(plan: Plan, source: Path) -> dict[int, Array]:
     return {n: array.view(plan.slots[n].dtype) for n, array in parameters.items()}
 
 
-def read_plan(source: Path) -> Plan:
-    """The plan in a folder, every number of it held against its buffers.
-
-    :raises TargetError: another version wrote it, or something that it needs is missing.
-    :raises Exception: of any other kind: it is damaged.
-    """
-    from glenside.codegen.plan_check import check_plan
-
-    plan = Plan.from_json((source / PLAN).read_text(encoding="utf-8"))
-    if BFLOAT16.name != "bfloat16" and any(slot.dtype == "bfloat16" for slot in plan.slots):
-        raise TargetError("the program has values of bfloat16: pip install ml-dtypes")
-    check_plan(plan, (source / PARAMETERS).stat().st_size)
-    return plan
-
-
-def load(directory: str | Path, inputs: Mapping[str, AccessType] | None = None) -> Runnable:
-    """A saved program, ready to run, on the processor or on the device it was compiled for.
-
-    Its library is loaded, which runs code, once all else has been checked.
-
-    :param inputs: what the program is said to take.
-    :raises InputError: there is none.
-    :raises TargetError: another version wrote it, or the TVM runtime or something that the program
-        needs is missing.
-    :raises Exception: of any other kind: the files are damaged.
-    """
-    source = Path(directory).resolve()
-    if not (source / PLAN).is_file():
-        raise InputError(f"{source} holds no saved program ({PLAN} is missing)")
-    plan = read_plan(source)
-    if inputs is not None and plan.taken() != dict(inputs):
-        raise ValueError("the plan has other inputs than the program")
-    parameters = read_parameters(plan, source)
-    if plan.device is not None:
-        from glenside.codegen.device.executable import load_device_program
-
-        return load_device_program(plan, parameters, source)
-    library: Any = {}
-    if plan.library is not None:
-        path = source / LIBRARY.format(plan.library)
-        if file_hash(path) != plan.library:
-            raise ValueError(f"{path.name} is not the file that was written")
-        import tvm_ffi
-
-        _runtime()
-        library = tvm_ffi.load_module(str(path))
-    return Executable(plan, parameters, library)
-
-
 def file_hash(path: Path) -> str:
     """A short hash of a file's bytes."""
     with open(path, "rb") as file:
@@ -501,7 +451,7 @@ def file_hash(path: Path) -> str:
 _state: dict[str, Any] = {}
 
 
-def _runtime() -> Callable[[int], None]:
+def runtime() -> Callable[[int], None]:
     """Loads the TVM runtime library once; the result sets the number of worker threads."""
     if "configure" not in _state:
         # Threads stay where the system puts them: pinning would also bind the caller's thread.

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from glenside.explore.access_drawing import draw_access
     from glenside.explore.comparison import Comparison, compare
     from glenside.explore.egraph_drawing import draw_egraph
+    from glenside.explore.exploration import Exploration
     from glenside.explore.history import History
     from glenside.explore.program_drawing import draw_program, draw_programs
-    from glenside.explore.record import Exploration, Snapshot
+    from glenside.explore.record import Snapshot
     from glenside.extraction import CostModel
     from glenside.rewrites.ruleset import Rule, RuleSet
 
@@ -64,7 +65,7 @@ def explore(
     :param time_limit: seconds of growing.
     :raises GlensideError: the model or the target cannot be used.
     """
-    from glenside.explore.record import Exploration
+    from glenside.explore.exploration import Exploration
     from glenside.extraction import find_cost_model
     from glenside.rewrites.ruleset import explored_with
 
@@ -89,7 +90,8 @@ _HOMES = {
     "egraph_drawing": ("draw_egraph",),
     "history": ("History",),
     "program_drawing": ("draw_program", "draw_programs"),
-    "record": ("Exploration", "Snapshot"),
+    "exploration": ("Exploration",),
+    "record": ("Snapshot",),
 }
 
 

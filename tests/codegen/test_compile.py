@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from glenside.codegen import launch
+from glenside.codegen import launch, loading
 from glenside.codegen.compile import compile_terms
 from glenside.errors import InputError
 from glenside.language import OPERATORS, evaluate
@@ -146,8 +146,8 @@ def test_memory_is_shared_between_values():
 LOADS = """
 import sys
 import numpy as np
-from glenside.codegen import launch
-program = launch.load(sys.argv[1])
+from glenside.codegen import loading
+program = loading.load(sys.argv[1])
 with np.load(sys.argv[2]) as given:
     (result,) = program.run({"x": given["x"]})
     assert np.array_equal(result, given["y"])
@@ -176,12 +176,12 @@ def test_a_saved_program_with_calls(tmp_path):
     product = blocked("systolic-array", (4, 4), access(a, 1), access(tensor("b", (6, 5)), 1))
     (got,), given, program = run(elementwise("neg", product), {"b": weights(6, 5)})
     program.save(tmp_path)
-    np.testing.assert_array_equal(launch.load(tmp_path).run(given)[0], got)
+    np.testing.assert_array_equal(loading.load(tmp_path).run(given)[0], got)
 
 
 def test_loading_what_is_no_program(tmp_path):
     with pytest.raises(InputError, match="holds no saved program"):
-        launch.load(tmp_path)
+        loading.load(tmp_path)
 
 
 def test_wrong_inputs_are_named():

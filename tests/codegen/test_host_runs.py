@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from glenside.codegen import launch
+from glenside.codegen import launch, loading
 from glenside.codegen.compile import compile_terms
 from glenside.errors import GlensideError, TargetError
 from glenside.language import builders, evaluate, topological_order
@@ -101,7 +101,7 @@ def test_bfloat16_goes_in_and_out():
 def test_a_saved_program_has_its_runs(tmp_path):
     program = compiled(host("Mish", host("Celu", leaf())))
     program.save(tmp_path)
-    loaded = launch.load(tmp_path)
+    loaded = loading.load(tmp_path)
     assert loaded.plan.steps == program.plan.steps
     np.testing.assert_array_equal(loaded.run({"x": X})[0], program.run({"x": X})[0])
 
