@@ -133,14 +133,14 @@ class Registry:
                     self._broken[point] = TargetError(f"{_described(point)}: {told}")
 
     def _bring_in(self, point: EntryPoint) -> None:
-        before = {*self._kinds.values(), *known_units()}
-        taken = {*self._kinds}
-        found = point.load()
-        for declared in _declared_in(found):
-            if isinstance(declared, TargetKind) and declared.name in taken:
+        kinds, units = dict(self._kinds), known_units()
+        found = _declared_in(point.load())
+        for declared in found:
+            if isinstance(declared, TargetKind) and declared.name in kinds:
                 raise TargetError(f"there is a target {declared.name} already")
             self.add(declared)
-        if before == {*self._kinds.values(), *known_units()}:
+        # What it declared may have put itself on the list.
+        if not found and len(units) == len(known_units()) and kinds == self._kinds:
             raise TargetError(f"{point.value} declares no unit and no target")
 
     def look_for_unit(self, name: str | None) -> None:
