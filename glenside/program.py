@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from glenside import saved_arrays, saved_folder
-from glenside.codegen.runnable import Runnable
 from glenside.errors import (
     GlensideError,
     InputError,
@@ -20,7 +19,7 @@ from glenside.errors import (
     UnknownRule,
 )
 from glenside.explain.records import Explanation
-from glenside.hw_targets.target import Executable
+from glenside.hw_targets.target import Executable, Runnable
 from glenside.language import (
     CALLS,
     AccessType,
@@ -398,9 +397,9 @@ def load(directory: str | Path, *, trusted: bool = True) -> Program:
 
 
 def _loaded(saved: SavedFolder) -> Program:
-    from glenside.codegen import loading
+    from glenside.codegen.load import load as load_compiled
 
-    return _program(saved, lambda inputs, params: loading.load(saved.code, inputs))
+    return _program(saved, lambda inputs, params: load_compiled(saved.code, inputs))
 
 
 def _interpreted(saved: SavedFolder) -> Program:

@@ -47,7 +47,6 @@ EXCEPTIONS = {
 
 CIRCLES = {
     "rewrites": [3],
-    "codegen": [2, 31],
     "language": [2],
     "explore": [2, 3],
 }

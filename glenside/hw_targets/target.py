@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from glenside.codegen.runnable import Runnable
 from glenside.language import AccessType, Term
 
 if TYPE_CHECKING:
@@ -23,6 +22,13 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 Progress = Callable[[str, int, int], None]
 """Called with (what is being done, steps done, steps in all)."""
+
+
+class Runnable(Protocol):
+    """A compiled program, freshly compiled or loaded."""
+
+    def run(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """Output arrays for input arrays by name."""
 
 
 class Executable(Runnable, Protocol):

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside.codegen.device.device import Code, Device, Launch, Memory, Refused, Unsuitable
-from glenside.codegen.launch import (
+from glenside.codegen.launch import host_session, python_function
+from glenside.codegen.plan import (
     PLAN,
     HostCall,
     KernelCall,
@@ -24,9 +25,7 @@ from glenside.codegen.launch import (
     Plan,
     PythonCall,
     file_hash,
-    host_session,
     is_constant,
-    python_function,
     write_parameters,
 )
 from glenside.errors import InputError, TargetError

@@ -1,4 +1,4 @@
-"""Kernels of products of plain matrices (:mod:`~glenside.codegen.matrix_mapping`).
+"""Kernels of products of plain matrices (:mod:`~glenside.codegen.gpu.mapping.matrices`).
 
 While a group multiplies one stage in local memory, its threads hold the next in registers on its
 way there, so that there is one barrier a stage. The constant operand lies packed in the order in
@@ -19,6 +19,8 @@ from glenside.codegen import scalars
 from glenside.codegen.gpu import threads
 from glenside.codegen.gpu.fallback import ElementNest
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits, Dialect
+from glenside.codegen.gpu.mapping.kinds import MatrixMapping
+from glenside.codegen.gpu.mapping.matrices import as_matrices
 from glenside.codegen.gpu.space import ProductSpace
 from glenside.codegen.kernels import Argument, KernelBuilder
 from glenside.codegen.loops import (
@@ -32,8 +34,7 @@ from glenside.codegen.loops import (
     unflatten,
     vectorised,
 )
-from glenside.codegen.matrix_mapping import MatrixMapping, as_matrices
-from glenside.codegen.partition import Kernel
+from glenside.codegen.program.record import Kernel
 from glenside.codegen.storage import Origin, repeated
 
 Array = np.ndarray[Any, Any]
@@ -106,14 +107,11 @@ class MatrixNest(ElementNest):
         base, shape = self.product.resident.base, self.shape
         sizes = shape.batches, shape.rows, shape.depth
         recipe = Rows(sizes, self.mapping.rows, self.mapping.depth)
-        array = self.builder.partition.weights[base]
+        array = self.builder.cut.weights[base]
         key = (id(array), recipe)
-        known = self.builder._packed.get(key)
-        if known is None:
-            origin = Origin(base, repeated(array), recipe.apply)
-            known = self.builder.constant(recipe.apply(array), "float32", origin)
-            self.builder._packed[key] = known
-        size = self.builder.partition.buffers[known].size
+        origin = Origin(base, repeated(array), recipe.apply)
+        known = self.builder.packed(key, "float32", lambda: (recipe.apply(array), origin))
+        size = self.builder.memory.buffers[known].size
         self.arguments.append(Argument(known, 0, size))
         return size
 

@@ -28,7 +28,7 @@ from glenside.codegen.loops import (
     unflatten,
     vectorised,
 )
-from glenside.codegen.partition import Kernel
+from glenside.codegen.program.record import Kernel
 
 if TYPE_CHECKING:
     from glenside.codegen.gpu.tensor.warp_tiling import Parts

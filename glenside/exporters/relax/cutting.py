@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from glenside.codegen.lower import is_tuple_only
+from glenside.codegen.program.kinds import is_reduction
 from glenside.language import Term, topological_order
-from glenside.language.functions import FUNCTIONS
 from glenside.language.operators import RENUMBERING, Moves, transformers
 
 Array = np.ndarray[Any, Any]
@@ -73,14 +72,6 @@ def plain_source(term: Term) -> Term:
     while term.op in RENUMBERING:
         term = term.children[0]
     return term
-
-
-def is_reduction(term: Term) -> bool:
-    """Whether a term needs a kernel with a loop that reduces, or a whole row."""
-    if term.op != "compute":
-        return False
-    kind = FUNCTIONS[term["function"]].kind
-    return kind == "vector" or (kind == "reduce" and not is_tuple_only(term))
 
 
 def _computes(term: Term) -> bool:

@@ -83,16 +83,11 @@ class Packed:
 def pack(builder: KernelBuilder, tiling: Tiling) -> int:
     """A buffer with the constant operand in the order in which groups read it."""
     resident = tiling.space.resident
-    array = builder.partition.weights[resident.base]
+    array = builder.cut.weights[resident.base]
     recipe = packing(tiling)
+    origin = Origin(resident.base, repeated(array), recipe.apply)
     key = (id(array), recipe)
-    known = builder._packed.get(key)
-    if known is None:
-        packed = recipe.apply(array)
-        origin = Origin(resident.base, repeated(array), recipe.apply)
-        known = builder.constant(packed, resident.dtype, origin)
-        builder._packed[key] = known
-    return known
+    return builder.packed(key, resident.dtype, lambda: (recipe.apply(array), origin))
 
 
 def memory_order(operand: Operand, axes: Sequence[int]) -> list[int]:

@@ -1,8 +1,4 @@
-"""Saved programs, read back: every number is checked before anything of them runs.
-
-Like :mod:`~glenside.codegen.launch` this needs NumPy, ``apache-tvm-ffi`` and the small TVM runtime
-library only.
-"""
+"""Reads saved programs."""
 
 from __future__ import annotations
 
@@ -10,19 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from glenside.codegen.device.executable import load_device_program
-from glenside.codegen.launch import (
-    LIBRARY,
-    PARAMETERS,
-    PLAN,
-    Executable,
-    Plan,
-    file_hash,
-    read_parameters,
-    runtime,
-)
+from glenside.codegen.device.executable import DeviceExecutable, load_device_program
+from glenside.codegen.launch import Executable, load_runtime
+from glenside.codegen.plan import LIBRARY, PARAMETERS, PLAN, Plan, file_hash, read_parameters
 from glenside.codegen.plan_check import check_plan
-from glenside.codegen.runnable import Runnable
 from glenside.errors import InputError, TargetError
 from glenside.language.shape import BFLOAT16, AccessType
 
@@ -40,7 +27,9 @@ def read_plan(source: Path) -> Plan:
     return plan
 
 
-def load(directory: str | Path, inputs: Mapping[str, AccessType] | None = None) -> Runnable:
+def load(
+    directory: str | Path, inputs: Mapping[str, AccessType] | None = None
+) -> Executable | DeviceExecutable:
     """A saved program, ready to run, on the processor or on the device it was compiled for.
 
     Its library is loaded, which runs code, once all else has been checked.
@@ -67,6 +56,6 @@ def load(directory: str | Path, inputs: Mapping[str, AccessType] | None = None) 
             raise ValueError(f"{path.name} is not the file that was written")
         import tvm_ffi
 
-        runtime()
+        load_runtime()
         library = tvm_ffi.load_module(str(path))
     return Executable(plan, parameters, library)

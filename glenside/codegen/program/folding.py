@@ -1,27 +1,38 @@
-"""What depends on parameters alone, evaluated once when a program is compiled."""
+"""Pass: what depends on parameters alone is evaluated, once, when a program is compiled."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from glenside.codegen.program.kinds import STEPS
+from glenside.codegen.program.record import Cut
 from glenside.errors import InputError
-from glenside.language import CALLS, builders, evaluate
+from glenside.language import builders, evaluate
 from glenside.language.term import Term, topological_order
 
 Array = np.ndarray[Any, Any]
 
-STEPS = CALLS | {"host_op"}
-"""Operators that Python executes; they are never folded."""
 _FREELY = 1 << 16
 """Elements up to which a folded value may be any multiple of what it was made from."""
 _GROWTH = 4
 """Above that, how many times the elements of its parameters a folded value may have."""
 
 
-class Folding:
+def fold(cut: Cut) -> Cut:
+    """Finds what is known before the program runs, and what is left to compute.
+
+    :raises InputError: a ``tensor`` leaf is neither an input nor a parameter.
+    """
+    folding = _Folding(cut.outputs, cut.types, cut.params)
+    order = tuple(folding.live(cut.outputs))
+    return replace(cut, order=order, weights=folding.arrays, constants=folding.numbers)
+
+
+class _Folding:
     """The folded part of a program.
 
     ``arrays`` holds the values that the rest of the program reads (views of the parameters where
