@@ -143,7 +143,7 @@ DECLARED = (
 def test_calls_of_declared_units(name: str, unrolled: bool) -> None:
     declared = accelerator_of(name)
     assert declared is not None
-    checked = declared._checked
+    checked = declared.checked
     fixed = {size: 2 * length + (length > 1) for size, length in declared.tiling.tile.items()}
     sizes = next(iter(samples.varied(checked.names, checked.conditions, fixed)))
     dtype = (declared.dtypes or ("float32",))[0]

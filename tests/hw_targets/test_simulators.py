@@ -46,7 +46,7 @@ def array(declared, sizes, dtype):
 
 def call_of(unit):
     """Sizes of a call of two tiles and a bit each way (or lanes and a bit), and its operands."""
-    checked = unit._checked
+    checked = unit.checked
     lengths = {name: 2 * length for name, length in (unit.tile | unit.lanes).items()}
     odd = {name: length + 1 for name, length in lengths.items()}
     for fixed in (odd, lengths):
@@ -91,7 +91,7 @@ def test_a_simulator_sees_its_own_size_and_a_fault_in_one_tile_is_seen(name):
     np.testing.assert_array_equal(clean, right)
     passes = len(seen)
     assert passes >= 2 ** len(watched.tile)  # Two tiles at least, along each.
-    declared = watched._checked.operands.values()
+    declared = watched.checked.operands.values()
     for sizes, shapes in seen:
         assert all(sizes[name] == length for name, length in watched.tile.items())
         assert all(sizes[name] % length == 0 for name, length in watched.lanes.items())
