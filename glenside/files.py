@@ -14,6 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+type Json = bool | int | float | str | list[Json] | dict[str, Json] | None
+"""What a JSON file may hold."""
+
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[IO[bytes]]:

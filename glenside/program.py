@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from glenside import saved_arrays, saved_folder
 from glenside.errors import (
@@ -35,9 +36,23 @@ from glenside.report import Report
 from glenside.saved_folder import SavedFolder, damaged
 
 if TYPE_CHECKING:
+    import onnx
+    import tvm
+
     from glenside.explain.recipe import Recipe
 
 Array = np.ndarray[Any, Any]
+
+
+class DeviceTensor(Protocol):
+    """A tensor that may lie in a device's memory, as CuPy's and PyTorch's."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Kind and number of the device."""
+
+
+type Given = npt.ArrayLike | DeviceTensor
+"""What a program takes for an input."""
 
 _TEXT = "program.glenside"
 _SOURCE = "source.txt"
@@ -86,7 +101,9 @@ class Program:
         self._terms = tuple(outputs.values()) if isinstance(outputs, Mapping) else None
 
     # Positional only: any name may be that of an input.
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Array | tuple[Array, ...]:
+    def __call__(
+        self, /, *args: Given | Mapping[str, Given], **kwargs: Given
+    ) -> Array | tuple[Array, ...]:
         results = self.run(*args, **kwargs)
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -95,7 +112,7 @@ class Program:
         ask = getattr(self._executable, "unavailable", None)
         return None if ask is None else ask()
 
-    def run(self, /, *args: Any, **kwargs: Any) -> list[Array]:
+    def run(self, /, *args: Given | Mapping[str, Given], **kwargs: Given) -> list[Array]:
         """All outputs as a list; arguments as for calling.
 
         :raises InputError: an input is missing, unknown, or of another shape or dtype, or holds an
@@ -161,7 +178,7 @@ class Program:
         return to_text(*self.terms) if self._text is None else self._text
 
     @property
-    def tir(self) -> Any:
+    def tir(self) -> tvm.IRModule:
         """The TVM IRModule of its kernels (needs TVM's compiler library).
 
         :raises GlensideError: the program was loaded from files that are gone or damaged by now.
@@ -223,7 +240,7 @@ class Program:
                 raise GlensideError(f"nothing is known about where {self.name} came from")
         return self._explanation if node is None else self._explanation.of(node)
 
-    def trace(self, /, *args: Any, **kwargs: Any) -> dict[Term, Array]:
+    def trace(self, /, *args: Given | Mapping[str, Given], **kwargs: Given) -> dict[Term, Array]:
         """The value of every term that is materialised while the program runs."""
         return self._compiled.trace(self._bind(args, kwargs))
 
@@ -246,7 +263,7 @@ class Program:
 
         return tuple(expand(self.terms, unrolled=unrolled, check=check))
 
-    def to_onnx(self) -> Any:
+    def to_onnx(self) -> onnx.ModelProto:
         """The program as an ONNX ``ModelProto``, accelerator calls being local functions.
 
         :raises GlensideError: the model exceeds the 2 GiB of an ONNX file.
@@ -255,7 +272,7 @@ class Program:
 
         return to_onnx(self.name, self.inputs, *self._exported())
 
-    def to_relax(self) -> Any:
+    def to_relax(self) -> tvm.IRModule:
         """The program as a TVM ``IRModule`` that ``tvm.compile`` builds for the Relax VM.
 
         :raises GlensideError: the program has host operators.

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from glenside.codegen.footprint import Footprint
 from glenside.explain.records import SHOWN, Checked, Left
 from glenside.extraction.cycles import term_cycles
+from glenside.files import Json
 from glenside.hw_targets.expansion import tile_calls
 from glenside.hw_targets.operation import accelerator_of, target_of
 from glenside.language import CALLS, Term
@@ -208,7 +209,7 @@ class Report:
         """The same report, saying why the program could not be checked."""
         return dataclasses.replace(self, unchecked=reason)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """The report as one JSON object."""
         data: dict[str, Any] = {}
         for each, form, (*into, key) in _fields():
@@ -219,12 +220,12 @@ class Report:
         return data
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Report:
+    def from_json(cls, data: Mapping[str, Json]) -> Report:
         """The report that :meth:`to_json` wrote; what it lacks that older versions did not write
         is as by default."""
         given: dict[str, Any] = {}
         for each, form, (*into, key) in _fields():
-            place = data
+            place: Any = data
             for name in into:
                 place = place[name]
             if key in place:

@@ -22,8 +22,10 @@ def names_of(module: str) -> dict[str, object]:
             origin = importlib.import_module(str(node.module))
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                value = getattr(origin, alias.name, None)
-                names[alias.asname or alias.name] = value or importlib.import_module(inner)
+                found_there = hasattr(origin, alias.name)
+                names[alias.asname or alias.name] = (
+                    getattr(origin, alias.name) if found_there else importlib.import_module(inner)
+                )
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 importlib.import_module(alias.name)
@@ -33,12 +35,14 @@ def names_of(module: str) -> dict[str, object]:
     return {**names, **vars(found)}
 
 
-def parts(annotation: object) -> typing.Iterator[object]:
+def parts(annotation: object, within: tuple[object, ...] = ()) -> typing.Iterator[object]:
     """An annotation and what it is made of; of which numbers an array is need not be said."""
     yield annotation
-    if typing.get_origin(annotation) is not np.ndarray:
+    if isinstance(annotation, typing.TypeAliasType) and annotation not in within:
+        yield from parts(annotation.__value__, (*within, annotation))
+    if not str(getattr(typing.get_origin(annotation), "__module__", "")).startswith("numpy"):
         for each in typing.get_args(annotation):
-            yield from parts(each)
+            yield from parts(each, within)
 
 
 def signatures(public: object, name: str) -> typing.Iterator[tuple[str, object]]:
@@ -46,22 +50,22 @@ def signatures(public: object, name: str) -> typing.Iterator[tuple[str, object]]
     if inspect.isclass(public):
         for member, value in inspect.getmembers(public):
             function = value.fget if isinstance(value, property) else value
-            own = getattr(function, "__module__", "").startswith("glenside")
-            if (member in ("__init__", "__call__") or not member.startswith("_")) and own:
-                if inspect.isfunction(function) or inspect.ismethod(function):
-                    yield f"{name}.{member}", function
+            own = str(getattr(function, "__module__", "")).startswith("glenside")
+            shown = member in ("__init__", "__call__") or not member.startswith("_")
+            if shown and own and (inspect.isfunction(function) or inspect.ismethod(function)):
+                yield f"{name}.{member}", function
     if inspect.isclass(public) or inspect.isfunction(public):
         yield name, public
 
 
 def untyped(roots: dict[str, object]) -> list[str]:
-    """Annotations that are ``Any`` among the public names, and the classes of ours that these
-    take or give."""
+    """Annotations that are ``Any`` among the public names, and the classes of ours that public
+    functions give."""
     wrong: list[str] = []
-    pending = list(roots.items())
-    seen = {id(public) for _, public in pending}
+    pending = [(name, public, inspect.isfunction(public)) for name, public in roots.items()]
+    seen = {id(public) for public in roots.values()}
     while pending:
-        name, public = pending.pop()
+        name, public, follow = pending.pop()
         for where, function in signatures(public, name):
             hints = typing.get_type_hints(function, globalns=names_of(function.__module__))
             for argument, annotation in hints.items():
@@ -70,10 +74,11 @@ def untyped(roots: dict[str, object]) -> list[str]:
                 for each in parts(annotation):
                     if each is typing.Any:
                         wrong.append(f"{where}: {argument}")
-                    ours = getattr(each, "__module__", "").startswith("glenside")
-                    if inspect.isclass(each) and ours and id(each) not in seen:
+                    ours = str(getattr(each, "__module__", "")).startswith("glenside")
+                    given = follow and argument == "return" and inspect.isclass(each)
+                    if given and ours and id(each) not in seen:
                         seen.add(id(each))
-                        pending.append((each.__name__, each))
+                        pending.append((each.__name__, each, False))
     return sorted(set(wrong))
 
 
@@ -94,7 +99,8 @@ class Loose:
 
 
 def test_what_is_of_any_type_is_found(monkeypatch):
-    Loose.__module__ = Loose.method.__module__ = Loose.shown.fget.__module__ = "glenside.report"
+    for each in (Loose, Loose.method, Loose.shown.fget):
+        monkeypatch.setattr(each, "__module__", "glenside.report")
     assert untyped({"Loose": Loose}) == [
         "Loose.method: more",
         "Loose.method: return",

@@ -49,6 +49,8 @@ from glenside.language.term import Term
 from glenside.language.units import Unit
 
 if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
     from glenside.rewrites.ruleset import Rule
 
 Array = np.ndarray[Any, Any]
@@ -333,7 +335,7 @@ class Accelerator:
         """The rewrite from the term to a call."""
         return self._rule
 
-    def programs(self) -> Any:
+    def programs(self) -> SearchStrategy[Term]:
         """A Hypothesis strategy of programs that hold the term, or nearly."""
         from glenside.hw_targets.declare.programs import programs
 
