@@ -240,6 +240,21 @@ class Program:
                 raise GlensideError(f"nothing is known about where {self.name} came from")
         return self._explanation if node is None else self._explanation.of(node)
 
+    def explain_passes(self) -> str:
+        """The program after each pass that cuts it into kernels, and where in memory its values
+        lie.
+
+        :raises GlensideError: it was loaded, or its target does not cut it.
+        """
+        compiled: Any = self._compiled
+        if getattr(compiled, "start", None) is None:
+            raise GlensideError(
+                f"the target {self.report.target} does not tell how it cuts programs"
+            )
+        from glenside.codegen.program.show import show_passes
+
+        return show_passes(compiled.start, compiled.plan)
+
     def trace(self, /, *args: Given | Mapping[str, Given], **kwargs: Given) -> dict[Term, Array]:
         """The value of every term that is materialised while the program runs."""
         return self._compiled.trace(self._bind(args, kwargs))

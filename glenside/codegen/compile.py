@@ -11,10 +11,10 @@ import numpy as np
 
 from glenside.codegen import launch
 from glenside.codegen.footprint import Footprint, footprint
-from glenside.codegen.plan import KernelCall, Place, Plan, PythonCall
+from glenside.codegen.plan import KernelCall, Plan, PythonCall
 from glenside.codegen.program.cut import cut_program
-from glenside.codegen.program.planning import Planner
-from glenside.codegen.program.record import Fill, Kernel, PythonStep
+from glenside.codegen.program.planning import Planner, Watched
+from glenside.codegen.program.record import Cut, Fill, Kernel, PythonStep
 from glenside.codegen.storage import Memory
 from glenside.errors import TargetError
 from glenside.interrupt import in_background
@@ -37,20 +37,10 @@ _MOST_ELEMENTS = 2**31 - 1
 class Executable(launch.Executable):
     """A program compiled in this process: it can also be inspected."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        parameters: Mapping[int, Array],
-        library: Any,
-        module: Any,
-        watched: Mapping[int, Sequence[tuple[Term, Place]]],
-        held: Footprint,
-    ) -> None:
-        super().__init__(plan, parameters, library)
-        self._module = module
-        self._watched = watched
-        self.footprint = held
-        """The memory that it holds."""
+    def __init__(self, lowered: Lowered, library: Any, module: Any) -> None:
+        super().__init__(lowered.plan, lowered.parameters, library)
+        self._module, self._watched = module, lowered.watched
+        self.footprint, self.start = lowered.footprint, lowered.start
 
     @property
     def module(self) -> Any:
@@ -104,9 +94,7 @@ def compile_terms(
     lowered.plan.threads = count
     if progress:
         progress("compile", len(lowered.functions), len(lowered.functions))
-    return Executable(
-        lowered.plan, lowered.parameters, compiled, module, lowered.watched, lowered.footprint
-    )
+    return Executable(lowered, compiled, module)
 
 
 def planned_footprint(
@@ -130,9 +118,11 @@ class Lowered:
     plan: Plan
     functions: list[Any]
     parameters: dict[int, Array]
-    watched: dict[int, list[tuple[Term, Place]]]
-    """What is materialised, by the step after which it is there; -1 before the first."""
+    watched: Watched
     footprint: Footprint
+    """The memory that it holds."""
+    start: Cut
+    """What the passes were given that cut the program."""
     largest: Term | None = None
     """The largest value of all that is computed."""
 
@@ -167,7 +157,13 @@ def lower_terms(
     held = footprint(planned.plan, planned.parameters, builder.memory, outputs, params)
     largest = _largest(builder.memory, cut.outputs)
     return Lowered(
-        planned.plan, library.functions, planned.parameters, planned.watched, held, largest
+        planned.plan,
+        library.functions,
+        planned.parameters,
+        planned.watched,
+        held,
+        cut.start,
+        largest,
     )
 
 

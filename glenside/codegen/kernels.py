@@ -19,6 +19,7 @@ from glenside.codegen.loops import (
     Expr,
     Index,
     Stmt,
+    all_of,
     allocate,
     declare,
     get,
@@ -29,7 +30,6 @@ from glenside.codegen.loops import (
     sequence,
     shifted,
     spread,
-    strides_of,
     vectorised,
 )
 from glenside.codegen.lower import Lowering, write
@@ -42,6 +42,7 @@ from glenside.codegen.views import (
     compose_inverse,
     row_major,
     split_atoms,
+    strides_of,
 )
 from glenside.language.shape import FLOATS, Shape
 from glenside.language.term import Term
@@ -270,11 +271,8 @@ class Nest:
         """Whether the tail has an element at a loop index; None where it always does."""
         from tvm import tirx
 
-        if not self.edges:
-            return None
-        place = self.tail_index(index)
-        tests = [tirx.LT(place[axis], self.tail.shape[axis]) for axis in self.edges]
-        return tests[0] if len(tests) == 1 else tirx.all(*tests)
+        place = self.tail_index(index) if self.edges else ()
+        return all_of([tirx.LT(place[axis], self.tail.shape[axis]) for axis in self.edges])
 
     def store(self, index: Sequence[Any], value: Expr | None = None) -> Stmt:
         """Stores the tail's element at a loop index, if it has one there."""

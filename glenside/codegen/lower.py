@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from glenside.codegen import scalars
-from glenside.codegen.loops import current_lanes, declare
+from glenside.codegen.loops import all_of, current_lanes, declare
 from glenside.codegen.program.kinds import is_tuple_only
 from glenside.codegen.views import View, move_view
 from glenside.language.functions import FUNCTIONS
@@ -335,9 +335,9 @@ class Lowering:
             if step > 1:
                 inside.append(tirx.EQ(tirx.floormod(_expr(place), step), 0))
                 place = tirx.floordiv(_expr(place), step)
-            if not inside:
+            condition = all_of(inside)
+            if condition is None:
                 return source(index)
-            condition = inside[0] if len(inside) == 1 else tirx.all(*inside)
             old = [place if k == axis else i for k, i in enumerate(index)]
             return tirx.if_then_else(condition, self.scoped(lambda: source(old)), fill)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from glenside.codegen.views import Margin, View, normal, row_major, split_atoms
+from glenside.codegen.views import Margin, View, normal, row_major, split_atoms, strides_of
 from glenside.language.term import Term
 
 Array = np.ndarray[Any, Any]
@@ -118,7 +118,7 @@ def inner_stride(axis: Sequence[tuple[int, int]]) -> int:
 def ranking(over: View, space: tuple[int, ...], order: Sequence[int]) -> list[tuple[int, int]]:
     """A sort key for each axis of ``over``: where its innermost atom stands in the loop order."""
     position = {axis: k for k, axis in enumerate(order)}
-    limits = bounds(space)
+    limits = strides_of(space)
     keys = []
     for axis in over.axes:
         if not axis:
@@ -130,15 +130,6 @@ def ranking(over: View, space: tuple[int, ...], order: Sequence[int]) -> list[tu
         )
         keys.append((position[owner], -stride))
     return keys
-
-
-def bounds(shape: tuple[int, ...]) -> list[int]:
-    """Row-major strides of a shape."""
-    result, step = [], 1
-    for size in reversed(shape):
-        result.append(step)
-        step *= max(size, 1)
-    return result[::-1]
 
 
 def arrange(
@@ -154,7 +145,7 @@ def arrange(
 
     With ``skew`` rows are kept from lying a multiple of a page apart.
     """
-    limits = bounds(space)
+    limits = strides_of(space)
     pieces: list[tuple[tuple[int, int], int, int, int]] = []  # key, axis, place in axis, size
     position = {axis: k for k, axis in enumerate(order)}
     for k, axis in enumerate(over.axes):

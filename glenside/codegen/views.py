@@ -185,6 +185,15 @@ def regroup(atoms: Sequence[Atom], shape: Shape) -> list[Axis] | None:
     return axes[::-1]
 
 
+def strides_of(shape: Sequence[int]) -> list[int]:
+    """Row-major strides."""
+    result, step = [], 1
+    for size in reversed(shape):
+        result.append(step)
+        step *= max(size, 1)
+    return result[::-1]
+
+
 def row_major(shape: Shape, room: int = 0) -> View:
     """The plain C-contiguous layout of a shape, with ``room`` on both sides of each axis."""
     stride, axes = 1, []

@@ -111,7 +111,7 @@ def compile_for_device(
         )
 
     executable.otherwise = otherwise
-    executable.products = made.products
+    executable.products, executable.start = made.products, cut.start
     executable.footprint = footprint(plan, parameters, made.memory, outputs, params)
     executable.origins = {n: each for n, each in made.memory.origins.items() if n in parameters}
     return executable

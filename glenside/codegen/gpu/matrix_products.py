@@ -26,6 +26,7 @@ from glenside.codegen.kernels import Argument, KernelBuilder
 from glenside.codegen.loops import (
     Index,
     Stmt,
+    all_of,
     allocate,
     declare,
     get,
@@ -270,11 +271,11 @@ class MatrixNest(ElementNest):
                 tests.append(tirx.LT(self.column_start + place, shape.width))
             if uneven:
                 tests.append(tirx.LT(step, shape.depth))
-            if not tests:
+            guard = all_of(tests)
+            if guard is None:
                 return made
             zero = scalars.const(0, "float32")
             blank = [put(self.coming_columns, turn * width + k, zero) for k in range(width)]
-            guard = tests[0] if len(tests) == 1 else tirx.all(*tests)
             return tirx.IfThenElse(guard, made, sequence(blank))
 
         return self._share(units, column)

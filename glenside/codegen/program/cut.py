@@ -9,10 +9,6 @@ view can express it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import reduce
-from typing import Any
-
-import numpy as np
 
 from glenside.codegen.program.blocking import block
 from glenside.codegen.program.bounding import bound
@@ -26,10 +22,10 @@ from glenside.codegen.program.moving import move
 from glenside.codegen.program.placing import place
 from glenside.codegen.program.record import Cut
 from glenside.codegen.program.storing import store
+from glenside.codegen.storage import Array
 from glenside.language.shape import AccessType
 from glenside.language.term import Term
 
-Array = np.ndarray[Any, Any]
 Pass = Callable[[Cut], Cut]
 
 PASSES: Mapping[str, Pass] = {
@@ -63,12 +59,13 @@ def cut_program(
     :param rows_last: see :attr:`Cut.rows_last`.
     :raises InputError: a ``tensor`` leaf is in neither.
     """
-    cut = Cut(tuple(outputs), inputs, params, plain, rows_last)
-    return reduce(lambda cut, step: step(cut), PASSES.values(), cut)
+    start = Cut(tuple(outputs), inputs, params, plain, rows_last)
+    return [cut for _, cut in passed(start)][-1]
 
 
-def passed(cut: Cut) -> Iterator[tuple[str, Cut]]:
+def passed(start: Cut) -> Iterator[tuple[str, Cut]]:
     """The record after each pass, by the pass's name."""
+    cut = start
     for name, step in PASSES.items():
         cut = step(cut)
         yield name, cut

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from glenside.codegen.host_runs import gather
 from glenside.codegen.plan import ALIGN, KernelCall, Place, Plan, PythonCall
 from glenside.codegen.program.memory import plan_memory
 from glenside.codegen.program.record import Cut, Fill, Kernel, PythonStep, Step
-from glenside.codegen.storage import Memory
+from glenside.codegen.storage import Array, Memory
 from glenside.language.term import Term
 
-Array = np.ndarray[Any, Any]
 Watched = dict[int, list[tuple[Term, Place]]]
 """What is materialised, by the call after which it is there; -1 before the first. Terms are the
 caller's."""

@@ -7,15 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from glenside.codegen.program.leaves import Leaves
-from glenside.codegen.storage import Memory, Stored
+from glenside.codegen.storage import Array, Memory, Stored
 from glenside.codegen.views import View
 from glenside.language.shape import AccessType
 from glenside.language.term import Term
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -168,6 +164,12 @@ class Cut:
     def inputs(self) -> dict[str, Term]:
         """The inputs that are used, by name."""
         return {term["name"]: term for term in self.order if term.op == "tensor"}
+
+    @property
+    def start(self) -> Cut:
+        """The record before the first pass, given this one after the last."""
+        outputs = tuple(map(self.known_as, self.outputs))
+        return Cut(outputs, self.types, self.params, self.plain, self.rows_last)
 
     def known_as(self, term: Term) -> Term:
         """The term as the caller knows it."""

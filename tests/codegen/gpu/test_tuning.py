@@ -131,7 +131,7 @@ def test_the_users_file_comes_first(tmp_path, monkeypatch):
         ({"threads": ["x"]}, "threads is .'x',."),
         ({"chunk": [0]}, "chunk is"),
         ({"split": 1}, "no len"),
-        ({"depth": 4}, "tile"),
+        ({"depth": 4}, "unexpected keyword argument"),
         ({"registers": [10**9]}, "registers is .1000000000,.: 512 is the most"),
         ({"threads": [10**9]}, "threads is .1000000000,.: .* is the most"),
         ({"split": [2**40]}, "split is"),

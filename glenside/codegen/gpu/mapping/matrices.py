@@ -14,10 +14,10 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from glenside.codegen.gpu.interface import DeviceLimits
 from glenside.codegen.gpu.mapping.kinds import MatrixMapping
+from glenside.codegen.gpu.mapping.ranking import Solved
 from glenside.codegen.gpu.space import ProductSpace
 
 _WASTE = 1.34
@@ -132,13 +132,11 @@ def matrix_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> li
     if shape is None:
         return []
     outer = math.prod(space.axes[loop].size for loop, _ in shape.outer)
-    known = _known.get((shape, outer, limits.name))
-    if known is None or known[0] != limits:
-        if len(_known) > 256:
-            _known.clear()
-        known = limits, _ranked(shape, outer, limits)
-        _known[shape, outer, limits.name] = known
-    return known[1][:count]
+    ranked = _known.ranked((shape, outer), limits, lambda: _ranked(shape, outer, limits))
+    return ranked[:count]
+
+
+_known: Solved[MatrixMapping] = Solved()
 
 
 def occupies(mapping: MatrixMapping, space: ProductSpace, limits: DeviceLimits) -> bool:
@@ -150,9 +148,6 @@ def occupies(mapping: MatrixMapping, space: ProductSpace, limits: DeviceLimits) 
     # Streamed rows that do not lie together make more groups, not fewer.
     tiles = -(-rows // mapping.rows) * -(-width // mapping.columns)
     return space.size("batch") * tiles >= limits.compute_units // 2
-
-
-_known: dict[tuple[Matrices, int, str], tuple[Any, list[MatrixMapping]]] = {}
 
 
 def _ranked(shape: Matrices, outer: int, limits: DeviceLimits) -> list[MatrixMapping]:

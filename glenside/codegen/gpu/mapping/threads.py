@@ -27,12 +27,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from glenside.codegen.gpu.interface import DeviceLimits
 from glenside.codegen.gpu.mapping.kinds import GpuMapping
+from glenside.codegen.gpu.mapping.ranking import Solved, distinct
 from glenside.codegen.gpu.mapping.scratch import itemsize, partial_bytes, weighed
 from glenside.codegen.gpu.mapping.solver import ConstraintBuilder, InfeasibleMapping
 from glenside.codegen.gpu.predict import predict_all
@@ -65,37 +66,17 @@ def thread_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> li
 
     :raises InfeasibleMapping: there is none.
     """
-    key = (space.key(), limits.name, limits)
-    known = _solved.get(key[:2])
-    if known is None or known[0] != limits:
-        problem = MappingProblem(space, limits)
-        known = limits, problem.ranked()
-        if len(_solved) > 256:
-            _solved.clear()
-        _solved[key[:2]] = known
-    return _different(known[1], count)
+    ranked = _solved.ranked(space.key(), limits, lambda: MappingProblem(space, limits).ranked())
+    return distinct(ranked, count, _kinds)
 
 
-_solved: dict[tuple[str, str], tuple[Any, list[GpuMapping]]] = {}
+_solved: Solved[GpuMapping] = Solved()
 
 
-def _different(ranked: Sequence[GpuMapping], count: int) -> list[GpuMapping]:
-    """The first ones, at most two with the same block of registers and split, or the same tile."""
-    if count == 1:
-        return list(ranked[:1])
-    seen: dict[Any, int] = {}
-    chosen = []
-    for mapping in ranked:
-        block = ("block", mapping.registers, mapping.split)
-        tile = ("tile", mapping.registers, mapping.threads)
-        if seen.get(block, 0) >= 2 or seen.get(tile, 0) >= 2:
-            continue
-        for each in (block, tile):
-            seen[each] = seen.get(each, 0) + 1
-        chosen.append(mapping)
-        if len(chosen) == count:
-            break
-    return chosen
+def _kinds(mapping: GpuMapping) -> Iterator[Hashable]:
+    """The same block of registers and split, and the same tile."""
+    yield "block", mapping.registers, mapping.split
+    yield "tile", mapping.registers, mapping.threads
 
 
 @dataclass(frozen=True)

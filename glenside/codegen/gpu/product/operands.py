@@ -11,7 +11,7 @@ from glenside.codegen.gpu.product.placing import Placement
 from glenside.codegen.gpu.space import Operand
 from glenside.codegen.gpu.tiling import Tiling, packing
 from glenside.codegen.kernels import KernelBuilder
-from glenside.codegen.loops import Expr, Index
+from glenside.codegen.loops import Expr, Index, all_of
 from glenside.codegen.lower import Lowering
 from glenside.codegen.storage import Origin, repeated
 
@@ -53,9 +53,9 @@ class Operands:
         def load() -> Expr:
             return self.lowering.access(operand.base).load(index)
 
-        if not tests:
+        condition = all_of(tests)
+        if condition is None:
             return load()
-        condition = tests[0] if len(tests) == 1 else tirx.all(*tests)
         zero = scalars.const(0, operand.dtype)
         return tirx.if_then_else(condition, self.lowering.scoped(load), zero)
 
