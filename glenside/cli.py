@@ -91,6 +91,14 @@ ParamsOption = Annotated[
     ),
 ]
 
+NodeLimitOption = Annotated[int, typer.Option(min=1, help="Most e-nodes.")]
+IterLimitOption = Annotated[int, typer.Option(min=0, help="Most iterations.")]
+
+
+def _as_json(what: str) -> Any:
+    return typer.Option("--json", help=f"Print {what} as JSON.")
+
+
 PrecisionOption = Annotated[
     str | None,
     typer.Option(metavar="DTYPE", help="float16 or bfloat16: computes float32 values so."),
@@ -150,10 +158,10 @@ def optimize(
         Path | None,
         typer.Option(metavar="DIR", help="Write the program as C source to this directory."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    as_json: Annotated[bool, _as_json("the report")] = False,
     precision: PrecisionOption = None,
-    node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
-    iter_limit: Annotated[int, typer.Option(min=0, help="Most iterations.")] = ITER_LIMIT,
+    node_limit: NodeLimitOption = NODE_LIMIT,
+    iter_limit: IterLimitOption = ITER_LIMIT,
     time_limit: Annotated[
         float | None,
         typer.Option(min=0, help="Most seconds in all, but importing and quantising."),
@@ -282,7 +290,7 @@ def run(
     ] = False,
     repeat: Annotated[int, typer.Option(min=1, help="Run so many times; report the best.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of random inputs.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
+    as_json: Annotated[bool, _as_json("a summary")] = False,
 ) -> None:
     """Run a saved program, or a model after optimising it for --target.
 
@@ -330,7 +338,7 @@ def verify(
             "inputs. For programs that you trust.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+    as_json: Annotated[bool, _as_json("what was found")] = False,
 ) -> None:
     """Check a saved program; exit code 1 when it is damaged or computes something else.
 
@@ -372,8 +380,8 @@ def explore_hardware(
     add_rules: AddRulesOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
-    node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
-    iter_limit: Annotated[int, typer.Option(min=0, help="Most iterations.")] = ITER_LIMIT,
+    node_limit: NodeLimitOption = NODE_LIMIT,
+    iter_limit: IterLimitOption = ITER_LIMIT,
     solver_limit: Annotated[
         float, typer.Option(min=0, help="Most seconds for each area, as the solver counts them.")
     ] = SOLVER_LIMIT,
@@ -385,7 +393,7 @@ def explore_hardware(
         Path | None,
         typer.Option(metavar="FILE", help="Draw the front: .svg, .png or .html."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the front as JSON.")] = False,
+    as_json: Annotated[bool, _as_json("the front")] = False,
 ) -> None:
     """Find which units, within an area, run a model fastest."""
     if plot is not None:
@@ -450,7 +458,7 @@ def explain(
     add_rules: AddRulesOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    as_json: Annotated[bool, _as_json("it")] = False,
 ) -> None:
     """Say from which layer each accelerator call came, by which rules, and what stayed on the host.
 
@@ -498,9 +506,9 @@ def explore(
     cost_model: Annotated[
         str | None, typer.Option(metavar="NAME", help="In place of the target's own.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all tables as JSON.")] = False,
-    node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
-    iter_limit: Annotated[int, typer.Option(min=0, help="Most iterations.")] = ITER_LIMIT,
+    as_json: Annotated[bool, _as_json("all tables")] = False,
+    node_limit: NodeLimitOption = NODE_LIMIT,
+    iter_limit: IterLimitOption = ITER_LIMIT,
     time_limit: Annotated[
         float | None, typer.Option(min=0, help="Most seconds of exploration.")
     ] = None,
@@ -589,7 +597,7 @@ def tune(
         Path | None,
         typer.Option(metavar="RESULTS.json", help="Put what was measured into the tuning file."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    as_json: Annotated[bool, _as_json("the results")] = False,
 ) -> None:
     """Measure mappings of a model's products on a GPU; later programs use the fastest.
 
@@ -710,7 +718,7 @@ def check_rules(
         float | None,
         typer.Option(min=0, help="Seconds after which no rule is begun; by default all are tried."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
+    as_json: Annotated[bool, _as_json("the verdicts")] = False,
 ) -> None:
     """Try rewrite rules on random programs, the same ones each time.
 
