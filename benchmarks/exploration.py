@@ -17,7 +17,7 @@ from _table import arguments, show
 
 import glenside
 from glenside.frontends import load_model
-from glenside.hw_targets.target import find_target
+from glenside.hw_targets.registry import find_target
 from glenside.rewrites.engine.egraph import EGraph
 from glenside.rewrites.engine.saturation import Stepper
 

@@ -26,7 +26,7 @@ def measure(model: str, target: str, cost_model: str | None) -> dict[str, Any]:
     from glenside.extraction.presolve import reduce
     from glenside.extraction.problem import pose
     from glenside.frontends import load_model
-    from glenside.hw_targets.target import find_target
+    from glenside.hw_targets.registry import find_target
     from glenside.rewrites import saturate
 
     chosen = find_target(target)

@@ -94,7 +94,7 @@ def _build(layer: Layer, batch: int, dtype: str, options: Any) -> None:
     target: Any = find_target(options.target + (":tf32" if dtype == "tf32" else ""))
     if options.warps:  # As devices without warpgroups multiply.
         name_of = f"{target.limits.name}:warps"
-        target._limits = replace(target.limits, name=name_of, warpgroups=False)
+        target.limits = replace(target.limits, name=name_of, warpgroups=False)
     choose = chooser(target.limits)
     _, filters = arrays(layer, batch, 0, dtype)
     halves = dtype in ("float16", "tf32")

@@ -11,10 +11,15 @@ from glenside.errors import GlensideError
 from glenside.explore import explore
 from glenside.explore_hardware import explore_hardware
 from glenside.hw_targets import Accelerator, targets
+from glenside.hw_targets.registry import REGISTRY
+from glenside.language import invocation
 from glenside.optimize import optimize
 from glenside.program import Program, load
 from glenside.quantization import Quantization
 from glenside.report import Report
+
+# Calls in programs find their units on the one list of what programs run on.
+invocation.found_by(REGISTRY.look_for_unit)
 
 __version__ = "0.1.0"
 

@@ -29,6 +29,7 @@ from glenside.errors import CheckFailed, Damaged, GlensideError, InputError
 from glenside.explore_hardware import AREAS, SOLVER_LIMIT
 from glenside.files import write_bytes, write_text
 from glenside.hardware_front import check_plot_path
+from glenside.hw_targets.registry import REGISTRY, find_target
 from glenside.hw_targets.target import Progress as Listener
 from glenside.hw_targets.target import check_can_save
 from glenside.interrupt import left_behind
@@ -90,6 +91,14 @@ ParamsOption = Annotated[
     ),
 ]
 
+NodeLimitOption = Annotated[int, typer.Option(min=1, help="Most e-nodes.")]
+IterLimitOption = Annotated[int, typer.Option(min=0, help="Most iterations.")]
+
+
+def _as_json(what: str) -> Any:
+    return typer.Option("--json", help=f"Print {what} as JSON.")
+
+
 PrecisionOption = Annotated[
     str | None,
     typer.Option(metavar="DTYPE", help="float16 or bfloat16: computes float32 values so."),
@@ -149,10 +158,10 @@ def optimize(
         Path | None,
         typer.Option(metavar="DIR", help="Write the program as C source to this directory."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    as_json: Annotated[bool, _as_json("the report")] = False,
     precision: PrecisionOption = None,
-    node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
-    iter_limit: Annotated[int, typer.Option(min=0, help="Most iterations.")] = ITER_LIMIT,
+    node_limit: NodeLimitOption = NODE_LIMIT,
+    iter_limit: IterLimitOption = ITER_LIMIT,
     time_limit: Annotated[
         float | None,
         typer.Option(min=0, help="Most seconds in all, but importing and quantising."),
@@ -205,7 +214,7 @@ def optimize(
     if ilp_limit is not None and extractor != "ilp":
         raise InputError(f"--ilp-limit is for --extractor ilp, not {extractor}")
     if output is not None:
-        check_can_save(_named(target))  # Before all that takes long.
+        check_can_save(find_target(_named(target)))  # Before all that takes long.
     quantization = None
     if quantize is not None:
         quantization = Quantization(read_npz(quantize), 100.0 if percentile is None else percentile)
@@ -281,7 +290,7 @@ def run(
     ] = False,
     repeat: Annotated[int, typer.Option(min=1, help="Run so many times; report the best.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of random inputs.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
+    as_json: Annotated[bool, _as_json("a summary")] = False,
 ) -> None:
     """Run a saved program, or a model after optimising it for --target.
 
@@ -329,7 +338,7 @@ def verify(
             "inputs. For programs that you trust.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+    as_json: Annotated[bool, _as_json("what was found")] = False,
 ) -> None:
     """Check a saved program; exit code 1 when it is damaged or computes something else.
 
@@ -371,8 +380,8 @@ def explore_hardware(
     add_rules: AddRulesOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
-    node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
-    iter_limit: Annotated[int, typer.Option(min=0, help="Most iterations.")] = ITER_LIMIT,
+    node_limit: NodeLimitOption = NODE_LIMIT,
+    iter_limit: IterLimitOption = ITER_LIMIT,
     solver_limit: Annotated[
         float, typer.Option(min=0, help="Most seconds for each area, as the solver counts them.")
     ] = SOLVER_LIMIT,
@@ -384,7 +393,7 @@ def explore_hardware(
         Path | None,
         typer.Option(metavar="FILE", help="Draw the front: .svg, .png or .html."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the front as JSON.")] = False,
+    as_json: Annotated[bool, _as_json("the front")] = False,
 ) -> None:
     """Find which units, within an area, run a model fastest."""
     if plot is not None:
@@ -449,7 +458,7 @@ def explain(
     add_rules: AddRulesOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    as_json: Annotated[bool, _as_json("it")] = False,
 ) -> None:
     """Say from which layer each accelerator call came, by which rules, and what stayed on the host.
 
@@ -497,9 +506,9 @@ def explore(
     cost_model: Annotated[
         str | None, typer.Option(metavar="NAME", help="In place of the target's own.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all tables as JSON.")] = False,
-    node_limit: Annotated[int, typer.Option(min=1, help="Most e-nodes.")] = NODE_LIMIT,
-    iter_limit: Annotated[int, typer.Option(min=0, help="Most iterations.")] = ITER_LIMIT,
+    as_json: Annotated[bool, _as_json("all tables")] = False,
+    node_limit: NodeLimitOption = NODE_LIMIT,
+    iter_limit: IterLimitOption = ITER_LIMIT,
     time_limit: Annotated[
         float | None, typer.Option(min=0, help="Most seconds of exploration.")
     ] = None,
@@ -588,7 +597,7 @@ def tune(
         Path | None,
         typer.Option(metavar="RESULTS.json", help="Put what was measured into the tuning file."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    as_json: Annotated[bool, _as_json("the results")] = False,
 ) -> None:
     """Measure mappings of a model's products on a GPU; later programs use the fastest.
 
@@ -684,6 +693,8 @@ def targets(imports: ImportOption = None) -> None:
     for kind in glenside.targets():
         table.add_row(kind.name, kind.summary)
     _out.print(table)
+    for problem in REGISTRY.broken():
+        _err.print(Text(f"warning: {problem}", style="yellow"))
 
 
 @app.command("check-rules")
@@ -707,7 +718,7 @@ def check_rules(
         float | None,
         typer.Option(min=0, help="Seconds after which no rule is begun; by default all are tried."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
+    as_json: Annotated[bool, _as_json("the verdicts")] = False,
 ) -> None:
     """Try rewrite rules on random programs, the same ones each time.
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside.errors import InputError, TargetError
+from glenside.extraction.cycles import Cycles
 from glenside.hardware_front import HardwareFront, HardwarePoint
 from glenside.hw_targets.offload import JOINED, OffloadTarget, joined
-from glenside.hw_targets.systolic_array import NAME as SYSTOLIC_ARRAY
-from glenside.hw_targets.target import Progress, find_target
-from glenside.hw_targets.timing import Cycles, area_of
+from glenside.hw_targets.registry import find_target
+from glenside.hw_targets.target import Progress
+from glenside.hw_targets.units.systolic_array import NAME as SYSTOLIC_ARRAY
 from glenside.language import CALLS
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
 from glenside.pipeline import Pipeline
@@ -89,14 +90,16 @@ def explore_hardware(
     chosen = _targets(names)
     costs = cost_model or Cycles()
     if not isinstance(costs, Cycles):
-        raise InputError(f"cost_model must be a glenside.hw_targets.timing.Cycles, got {costs!r}")
+        raise InputError(f"cost_model must be a glenside.extraction.Cycles, got {costs!r}")
 
     pipeline = Pipeline(
         "no unit is given any work", progress=progress, own_costs=cost_model is not None
     )
     imported = pipeline.imported(model, shapes=shapes, params=params).model
     using = pipeline.rules(
-        lambda: joined(JOINED.join(chosen)).rules() if chosen else [], rules, add_rules
+        lambda: joined([target for target, _ in chosen.values()]).rules() if chosen else [],
+        rules,
+        add_rules,
     )
     explored = pipeline.explored(imported, using, node_limit=node_limit, iter_limit=iter_limit)
     announce = pipeline.clock.tell
@@ -150,7 +153,7 @@ def _targets(names: Sequence[str]) -> dict[str, tuple[OffloadTarget, float]]:
         target = find_target(name)
         if JOINED in name or not isinstance(target, OffloadTarget):
             raise TargetError(f"a candidate is the target of one accelerator, {name!r} is not")
-        area = area_of(target)
+        area = target.area
         if area is None:
             raise TargetError(f"candidate {name} does not declare its area: add area= to it")
         result[target.name] = target, area

@@ -16,6 +16,9 @@ from typing import IO
 
 from glenside.errors import InputError
 
+type Json = bool | int | float | str | list[Json] | dict[str, Json] | None
+"""What a JSON file may hold."""
+
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[IO[bytes]]:

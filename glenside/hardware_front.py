@@ -7,9 +7,13 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from glenside.errors import GlensideError, InputError
+from glenside.files import Json
+
+if TYPE_CHECKING:
+    import altair
 
 PLOT_SUFFIXES = (".html", ".png", ".svg")
 
@@ -64,7 +68,7 @@ class HardwareFront:
                 front.append(point)
         return tuple(front)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """All of it as one JSON object."""
         points = [
             {**dataclasses.asdict(point), "target": point.target, "pareto": point in self.pareto}
@@ -109,7 +113,7 @@ class HardwareFront:
             table.add_row(*map(Text, cells), style="bold" if point in front else "dim")
         return table
 
-    def plot(self) -> Any:
+    def plot(self) -> altair.LayerChart:
         """The front as an Altair chart.
 
         :raises GlensideError: Altair is not installed.

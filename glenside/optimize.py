@@ -19,7 +19,8 @@ from glenside.errors import (
     NotExplained,
 )
 from glenside.hw_targets.offload import float_products
-from glenside.hw_targets.target import Executable, Progress, Target, find_target
+from glenside.hw_targets.registry import find_target
+from glenside.hw_targets.target import Executable, Progress, Target
 from glenside.interrupt import between_steps
 from glenside.language import Model, Term, topological_order
 from glenside.limits import ITER_LIMIT, NODE_LIMIT

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from glenside import saved_arrays, saved_folder
 from glenside.errors import (
@@ -24,6 +25,7 @@ from glenside.hw_targets.target import Executable, Runnable
 from glenside.language import (
     CALLS,
     AccessType,
+    Model,
     Requirement,
     Term,
     evaluate,
@@ -36,9 +38,23 @@ from glenside.report import Report
 from glenside.saved_folder import SavedFolder, damaged
 
 if TYPE_CHECKING:
+    import onnx
+    import tvm
+
     from glenside.explain.recipe import Recipe
 
 Array = np.ndarray[Any, Any]
+
+
+class DeviceTensor(Protocol):
+    """A tensor that may lie in a device's memory, as CuPy's and PyTorch's."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Kind and number of the device."""
+
+
+type Given = npt.ArrayLike | DeviceTensor
+"""What a program takes for an input."""
 
 _TEXT = "program.glenside"
 _SOURCE = "source.txt"
@@ -94,7 +110,9 @@ class Program:
         self._terms = tuple(outputs.values()) if isinstance(outputs, Mapping) else None
 
     # Positional only: any name may be that of an input.
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Array | tuple[Array, ...]:
+    def __call__(
+        self, /, *args: Given | Mapping[str, Given], **kwargs: Given
+    ) -> Array | tuple[Array, ...]:
         results = self.run(*args, **kwargs)
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -103,7 +121,7 @@ class Program:
         ask = getattr(self._executable, "unavailable", None)
         return None if ask is None else ask()
 
-    def run(self, /, *args: Any, **kwargs: Any) -> list[Array]:
+    def run(self, /, *args: Given | Mapping[str, Given], **kwargs: Given) -> list[Array]:
         """All outputs as a list; arguments as for calling.
 
         :raises InputError: an input is missing, unknown, or of another shape or dtype, or holds an
@@ -111,13 +129,14 @@ class Program:
             kernels take the nearest position that exists for one that does not.
         """
         given = self._named(args, kwargs)
-        program = self._for(given.keys() & self.defaults.keys())
-        return program._executable.run(program._bind(given))
+        if program := self._taking(given.keys() & self.defaults.keys()):
+            return program.run(given)
+        return self._executable.run(self._bind(given))
 
-    def _for(self, defaults: Collection[str]) -> Program:
+    def _taking(self, defaults: Collection[str]) -> Program | None:
         """The program that takes these inputs, which the model has values of, at every call."""
         if not defaults:
-            return self
+            return None
         names = frozenset(defaults)
         if names not in self._compiled_for:
             if self._given is None:
@@ -194,7 +213,7 @@ class Program:
         return to_text(*self.terms) if self._text is None else self._text
 
     @property
-    def tir(self) -> Any:
+    def tir(self) -> tvm.IRModule:
         """The TVM IRModule of its kernels (needs TVM's compiler library).
 
         :raises GlensideError: the program was loaded from files that are gone or damaged by now.
@@ -271,11 +290,12 @@ class Program:
 
         return show_passes(compiled.start, compiled.plan)
 
-    def trace(self, /, *args: Any, **kwargs: Any) -> dict[Term, Array]:
+    def trace(self, /, *args: Given | Mapping[str, Given], **kwargs: Given) -> dict[Term, Array]:
         """The value of every term that is materialised while the program runs."""
         given = self._named(args, kwargs)
-        program = self._for(given.keys() & self.defaults.keys())
-        return program._compiled.trace(program._bind(given))
+        if program := self._taking(given.keys() & self.defaults.keys()):
+            return program.trace(given)
+        return self._compiled.trace(self._bind(given))
 
     @property
     def _compiled(self) -> Executable:
@@ -296,7 +316,7 @@ class Program:
 
         return tuple(expand(self.terms, unrolled=unrolled, check=check))
 
-    def to_onnx(self) -> Any:
+    def to_onnx(self) -> onnx.ModelProto:
         """The program as an ONNX ``ModelProto``, accelerator calls being local functions.
 
         :raises GlensideError: the model exceeds the 2 GiB of an ONNX file.
@@ -305,7 +325,7 @@ class Program:
 
         return to_onnx(self.name, self.inputs, *self._exported())
 
-    def to_relax(self) -> Any:
+    def to_relax(self) -> tvm.IRModule:
         """The program as a TVM ``IRModule`` that ``tvm.compile`` builds for the Relax VM.
 
         :raises GlensideError: the program has host operators.
@@ -327,6 +347,11 @@ class Program:
 
         params, outputs, _ = self._exported()
         return to_c(directory, self.name, self.inputs, params, outputs)
+
+    def as_model(self) -> Model:
+        """The program's terms with its inputs and parameters, to import or to export again."""
+        params, outputs, names = self._exported()
+        return Model(self.name, self.inputs, dict(params), outputs, names)
 
     def _exported(self) -> tuple[Mapping[str, Array], dict[str, Term], dict[Term, str]]:
         """Parameters, outputs and names, as exporters take them."""

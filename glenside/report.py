@@ -6,21 +6,19 @@ import dataclasses
 import io
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from glenside.codegen.footprint import Footprint
-from glenside.explain.records import SHOWN, Left
+from glenside.explain.records import SHOWN, Checked, Left
+from glenside.extraction.cycles import term_cycles
+from glenside.files import Json
 from glenside.hw_targets.expansion import tile_calls
-from glenside.hw_targets.offload import accelerator_of, target_of
-from glenside.hw_targets.timing import term_cycles
+from glenside.hw_targets.operation import accelerator_of, target_of
 from glenside.language import CALLS, Term
 from glenside.language.memory import spelled
 from glenside.quantization import QuantizationError
-
-if TYPE_CHECKING:
-    from glenside.check import Checked
 
 
 @dataclass(frozen=True)
@@ -40,6 +38,11 @@ class Seconds:
     def of(stages: Mapping[str, float]) -> Seconds:
         """Of the seconds by the stages' names."""
         return Seconds(**{"imported" if n == "import" else n: s for n, s in stages.items()})
+
+    def stages(self) -> dict[str, float]:
+        """The seconds by the stages' names."""
+        named = dataclasses.asdict(self).items()
+        return {"import" if n == "imported" else n: s for n, s in named}
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,60 @@ class UnitUse:
     calls: int
     cycles: float | None = None
     tiles: int | None = None
+
+
+class _Form(NamedTuple):
+    """How a field stands in JSON."""
+
+    write: Callable[[Any], Any] = lambda value: value
+    read: Callable[[Any], Any] = lambda value: value
+    path: tuple[str, ...] = ()
+    """The keys that lead to it, if not its own name."""
+
+
+_JSON = "json"
+_PLAIN = _Form()
+
+
+def _told(write: Callable[[Any], Any], read: Callable[[Any], Any], *path: str) -> dict[str, _Form]:
+    """The metadata of a field that JSON has in another form."""
+    return {_JSON: _Form(write, read, path)}
+
+
+def _one(of: type) -> dict[str, _Form]:
+    """The metadata of a field that holds a dataclass or None."""
+    return _told(
+        lambda value: value and dataclasses.asdict(value), lambda data: of(**data) if data else None
+    )
+
+
+_LIST = _told(list, tuple)
+_BY_NAME = _told(
+    lambda rules: {rule.name: rule.matches for rule in rules},
+    lambda data: tuple(RuleUse(*each) for each in data.items()),
+)
+_BY_UNIT = _told(
+    lambda uses: {
+        use.unit: {name: value for name, value in vars(use).items() if name != "unit"}
+        for use in uses
+    },
+    lambda data: tuple(UnitUse(name, **each) for name, each in data.items()),
+)
+_LEFT = _told(
+    lambda left: [dataclasses.asdict(each) for each in left],
+    lambda data: tuple(Left(**each) for each in data),
+)
+_MEMORY = _told(
+    lambda memory: memory and memory.to_json(), lambda data: data and Footprint.from_json(data)
+)
+
+
+def _plain(cost: tuple[float, ...]) -> float | list[float]:
+    return cost[0] if len(cost) == 1 else list(cost)
+
+
+def _parts(cost: float | list[float]) -> tuple[float, ...]:
+    return tuple(cost) if isinstance(cost, list) else (cost,)
 
 
 @dataclass(frozen=True)
@@ -85,14 +142,14 @@ class Report:
     """E-nodes when exploration stopped."""
     classes: int
     """E-classes when exploration stopped."""
-    seconds: Seconds
+    seconds: Seconds = field(metadata=_told(Seconds.stages, Seconds.of))
     cost_model: str
-    cost_before: tuple[float, ...]
+    cost_before: tuple[float, ...] = field(metadata=_told(_plain, _parts, "cost", "before"))
     """Cost of the imported program; lexicographic where it has several parts."""
-    cost_after: tuple[float, ...]
+    cost_after: tuple[float, ...] = field(metadata=_told(_plain, _parts, "cost", "after"))
     extractor: str
-    rules: tuple[RuleUse, ...] = field(default=())
-    units: tuple[UnitUse, ...] = field(default=())
+    rules: tuple[RuleUse, ...] = field(default=(), metadata=_BY_NAME)
+    units: tuple[UnitUse, ...] = field(default=(), metadata=_BY_UNIT)
     """The same calls, by unit."""
     max_rel_error: float | None = None
     """Largest error against the NumPy interpreter, relative to the largest magnitude of each
@@ -107,31 +164,31 @@ class Report:
     """What half precision costs: the largest error against the model in float32, relative to the
     largest magnitude of each output, by the magnitude of the inputs (``"0.001"``, ``"1"``,
     ``"1000"``); None where an output overflows. None where nothing is computed in halves."""
-    cost_parts: tuple[str, ...] = ()
+    cost_parts: tuple[str, ...] = field(default=(), metadata=_LIST)
     """What the parts of a cost are called, where the cost model names them."""
     exact: dict[str, int] | None = None
     """Calls that exact matching finds: the units' own rules on the program as imported; None where
     the target has no units."""
-    left: tuple[Left, ...] = ()
+    left: tuple[Left, ...] = field(default=(), metadata=_LEFT)
     """Layers that stayed on the host though a unit of the target computes the like, and why."""
-    quantization: QuantizationError | None = None
+    quantization: QuantizationError | None = field(default=None, metadata=_one(QuantizationError))
     """What quantising a float model cost, where that was asked for."""
     note: str = ""
     """A sentence on why a target could not be used, and what would help."""
     optimal: bool = False
     """Whether a solver proved that no program in the explored e-graph costs less."""
-    untried: tuple[str, ...] = ()
+    untried: tuple[str, ...] = field(default=(), metadata=_LIST)
     """Rules that never had a turn, since a limit stopped exploration first."""
     failure: str | None = None
     """What went wrong in exploration or extraction, so that the program is the one imported."""
     precision: str | None = None
     """The dtype that the model's float32 values were changed to, where that was asked for."""
 
-    cut: tuple[str, ...] = ()
+    cut: tuple[str, ...] = field(default=(), metadata=_LIST)
     """Stages that a time limit ended: of saturate and extract the result is the program as
     imported, explain tells less, and compile is left to the first run. After memory no form was
     found in time that keeps the limit, so the program is the one imported."""
-    memory: Footprint | None = None
+    memory: Footprint | None = field(default=None, metadata=_MEMORY)
     """What the program holds beside its operands and results; None where it is not compiled yet, or
     its target does not tell."""
     memory_limit: int | None = None
@@ -152,83 +209,28 @@ class Report:
         """The same report, saying why the program could not be checked."""
         return dataclasses.replace(self, unchecked=reason)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """The report as one JSON object."""
-        return {
-            "model": self.model,
-            "target": self.target,
-            "operators": self.operators,
-            "offloads": self.offloads,
-            "host_ops": self.host_ops,
-            "stop_reason": self.stop_reason,
-            "iterations": self.iterations,
-            "nodes": self.nodes,
-            "classes": self.classes,
-            "seconds": {
-                "import": self.seconds.imported,
-                "saturate": self.seconds.saturate,
-                "extract": self.seconds.extract,
-                "compile": self.seconds.compile,
-                "explain": self.seconds.explain,
-                "quantise": self.seconds.quantise,
-                "check": self.seconds.check,
-            },
-            "cost": {"before": _plain(self.cost_before), "after": _plain(self.cost_after)},
-            "max_rel_error": self.max_rel_error,
-            "unchecked": self.unchecked,
-            "steps": self.steps,
-            "precision_loss": self.precision_loss,
-            "precision": self.precision,
-            "cost_model": self.cost_model,
-            "cost_parts": list(self.cost_parts),
-            "extractor": self.extractor,
-            "optimal": self.optimal,
-            "untried": list(self.untried),
-            "failure": self.failure,
-            "rules": {rule.name: rule.matches for rule in self.rules},
-            "units": {
-                u.unit: {"calls": u.calls, "cycles": u.cycles, "tiles": u.tiles} for u in self.units
-            },
-            "exact": self.exact,
-            "left": [dataclasses.asdict(each) for each in self.left],
-            "quantization": self.quantization and dataclasses.asdict(self.quantization),
-            "note": self.note,
-            "cut": list(self.cut),
-            "memory": self.memory and self.memory.to_json(),
-            "memory_limit": self.memory_limit,
-        }
+        data: dict[str, Any] = {}
+        for each, form, (*into, key) in _fields():
+            place = data
+            for name in into:
+                place = place.setdefault(name, {})
+            place[key] = form.write(getattr(self, each))
+        return data
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Report:
-        """The report that :meth:`to_json` wrote."""
-        fields = {f.name for f in dataclasses.fields(cls)}
-        given = {name: value for name, value in data.items() if name in fields}
-        seconds, lost = data["seconds"], data.get("quantization")
-        held = data.get("memory")
-        return cls(
-            **given
-            | {
-                "seconds": Seconds(
-                    seconds["import"],
-                    seconds["saturate"],
-                    seconds["extract"],
-                    seconds["compile"],
-                    seconds.get("explain", 0.0),
-                    seconds.get("quantise", 0.0),
-                    seconds.get("check", 0.0),
-                ),
-                "cost_before": _parts(data["cost"]["before"]),
-                "cost_after": _parts(data["cost"]["after"]),
-                "cost_parts": tuple(data.get("cost_parts", ())),
-                "untried": tuple(data.get("untried", ())),
-                "rules": tuple(RuleUse(*each) for each in data["rules"].items()),
-                "units": tuple(UnitUse(n, **each) for n, each in data.get("units", {}).items()),
-                "left": tuple(Left(**each) for each in data.get("left", ())),
-                "quantization": QuantizationError(**lost) if lost else None,
-                "cut": tuple(data.get("cut", ())),
-                "memory": Footprint.from_json(held) if held else None,
-            }
-        )
+    def from_json(cls, data: Mapping[str, Json]) -> Report:
+        """The report that :meth:`to_json` wrote; what it lacks that older versions did not write
+        is as by default."""
+        given: dict[str, Any] = {}
+        for each, form, (*into, key) in _fields():
+            place: Any = data
+            for name in into:
+                place = place[name]
+            if key in place:
+                given[each] = form.read(place[key])
+        return cls(**given)
 
     def __str__(self) -> str:
         from rich.console import Console
@@ -281,19 +283,15 @@ class Report:
             yield "memory", str(self.memory)
         if self.memory_limit is not None:
             yield "memory limit", spelled(self.memory_limit)
-        parts = (
-            ("import", self.seconds.imported),
-            ("saturate", self.seconds.saturate),
-            ("extract", self.seconds.extract),
-            ("compile", self.seconds.compile),
-            ("explain", self.seconds.explain),
-            *[("quantise", self.seconds.quantise)] * (self.quantization is not None),
-            *[("check", self.seconds.check)] * (self.seconds.check > 0),
-        )
+        shown = self.seconds.stages()
+        if self.quantization is None:
+            del shown["quantise"]
+        if not self.seconds.check:
+            del shown["check"]
         if self.cut:
             later = "; it is compiled at its first run" if "compile" in self.cut else ""
             yield "time limit", f"ended {', '.join(self.cut)}{later}"
-        yield "seconds", ", ".join(f"{name} {value:.2f}" for name, value in parts)
+        yield "seconds", ", ".join(f"{name} {value:.2f}" for name, value in shown.items())
         if self.quantization is not None:
             yield "quantised", str(self.quantization)
         if self.note:
@@ -338,6 +336,13 @@ class Report:
         return ", ".join(f"{name} {x}" for name, x in zip(self.cost_parts, values, strict=True))
 
 
+def _fields() -> Iterator[tuple[str, _Form, tuple[str, ...]]]:
+    """The fields of a report, how each stands in JSON, and the keys that lead to it."""
+    for each in dataclasses.fields(Report):
+        form = each.metadata.get(_JSON, _PLAIN)
+        yield each.name, form, form.path or (each.name,)
+
+
 def count_offloads(terms: Iterable[Term]) -> dict[str, int]:
     """Accelerator calls among ``terms``, by target."""
     called = Counter(target_of(t["unit"]) for t in terms if t.op in CALLS)
@@ -372,11 +377,3 @@ def _use(use: UnitUse) -> str:
 
 def _counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"
-
-
-def _plain(cost: tuple[float, ...]) -> float | list[float]:
-    return cost[0] if len(cost) == 1 else list(cost)
-
-
-def _parts(cost: float | list[float]) -> tuple[float, ...]:
-    return tuple(cost) if isinstance(cost, list) else (cost,)

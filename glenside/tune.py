@@ -24,7 +24,8 @@ import numpy as np
 
 from glenside.errors import InputError, TargetError
 from glenside.files import write_text
-from glenside.hw_targets.target import Progress, find_target
+from glenside.hw_targets.registry import find_target
+from glenside.hw_targets.target import Progress
 from glenside.interrupt import between_steps
 from glenside.pipeline import Pipeline
 

@@ -14,7 +14,7 @@ from glenside.codegen.load import read_plan
 from glenside.codegen.plan import Plan
 from glenside.errors import CheckFailed, GlensideError
 from glenside.files import folder_of
-from glenside.language import AccessType, Model, memory, topological_order
+from glenside.language import AccessType, memory, topological_order
 from glenside.program import Program, load
 from glenside.saved_folder import SavedFolder, damaged
 
@@ -83,9 +83,7 @@ def _compared(folder: Path, interpreted: Program) -> str:
     missing = compiled.unavailable()
     if missing is not None:
         return f"not compared: {missing}"
-    params, outputs, _ = interpreted._exported()
-    model = Model(interpreted.name, interpreted.inputs, dict(params), outputs)
-    for inputs in drawn_inputs(model):
+    for inputs in drawn_inputs(interpreted.as_model()):
         try:
             expected = interpreted.run(inputs)
         except GlensideError as problem:

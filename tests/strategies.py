@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-import glenside.hw_targets.systolic_array  # noqa: F401  (registers the unit)
 from glenside.language import DTYPES, FUNCTIONS, OPERATORS, Term, builders, topological_order
 from glenside.language.shape import FLOATS, INTEGERS, NUMBERS, AccessType
 

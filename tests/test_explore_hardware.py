@@ -12,8 +12,8 @@ import glenside
 from glenside.errors import GlensideError, InputError, TargetError
 from glenside.explore_hardware import systolic_arrays
 from glenside.extraction import Roofline, dag_cost, extract
-from glenside.hw_targets.target import find_target
-from glenside.hw_targets.timing import Cycles, area_of
+from glenside.extraction.cycles import Cycles
+from glenside.hw_targets.registry import find_target
 from glenside.language import Term
 from glenside.language import builders as b
 from glenside.rewrites import saturate
@@ -78,7 +78,7 @@ def every():
 
 
 def test_no_set_of_units_within_the_area_is_faster(front, every) -> None:
-    area = {name: area_of(find_target(name)) for name in CANDIDATES}
+    area = {name: find_target(name).area for name in CANDIDATES}
     several = 0
     for point in front.points:
         fitting = {u: c for u, c in every.items() if sum(map(area.get, u)) <= point.area}

@@ -46,12 +46,9 @@ EXCEPTIONS = {
 """Files that import more. This list may only shrink."""
 
 CIRCLES = {
-    "rewrites": [2, 3],
-    "language": [6],
-    "frontends": [7],
-    "explore": [11],
-    "hw_targets": [3],
-    "check program report": [4],
+    "rewrites": [3],
+    "language": [2],
+    "explore": [2, 3],
 }
 """Sizes of the sets of files that import each other, by where those are. They may only shrink."""
 

@@ -9,7 +9,6 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import glenside.hw_targets  # noqa: F401  (registers the units)
 from glenside.rewrites.ruleset import RuleSet, all_rules
 from glenside.rewrites.soundness.proofs import Proved, Verdict, ledger, prove_all
 

@@ -7,7 +7,6 @@ program that may be right: where no inputs are found that the model takes, or ti
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,9 @@ from glenside.check.loss import loss
 from glenside.check.steps import Judged, count_steps, is_stepping, judge_compiled
 from glenside.deadline import TimeIsUp, check_time
 from glenside.errors import CheckFailed, GlensideError
+from glenside.explain.records import Checked
 from glenside.explain.regions import COMPUTING
-from glenside.hw_targets.offload import accelerator_of
+from glenside.hw_targets.operation import accelerator_of
 from glenside.language import Model, Term, evaluate, map_terms, topological_order, units
 from glenside.language.shape import HALVES
 from glenside.program import Program
@@ -38,22 +38,6 @@ MOST_JUDGED = 2**30
 RESTATED = frozenset({"scale-out-of-dot"})
 """Rules that compute exactly what floats only round to, in front of a rounding to a small format:
 where the two differ, they differ by a step."""
-
-
-@dataclass(frozen=True)
-class Checked:
-    """The outcome of a check.
-
-    ``error`` is the largest relative error over the outputs; None where nothing was compared, and
-    ``unchecked`` says why. ``steps`` counts the elements of outputs and inner values that were
-    rounded the other way by the model's own quantisers and comparisons. ``loss`` is what half
-    precision costs, see :func:`glenside.check.loss.loss`.
-    """
-
-    error: float | None = None
-    unchecked: str | None = None
-    steps: int = 0
-    loss: dict[str, float | None] | None = None
 
 
 LATE = "the time was over"

@@ -8,7 +8,7 @@ from glenside.explain.cells import Cells
 from glenside.explain.nearest import Nearest, wanted_by
 from glenside.explain.records import Left
 from glenside.explain.regions import Regions
-from glenside.hw_targets.offload import accelerator_of
+from glenside.hw_targets.operation import accelerator_of
 from glenside.hw_targets.recurrence import LSTM
 from glenside.rewrites import Saturation, StopReason
 

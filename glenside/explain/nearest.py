@@ -71,10 +71,10 @@ def wanted_by(unit: str, declared: object) -> list[Wanted]:
     """From a unit's declaration, or of one that multiplies matrices and batches of them; nothing
     of units that are declared otherwise."""
     if isinstance(declared, Accelerator):
-        checked = declared._checked
-        terms = [(checked.operands, declared._forms)]
-        if declared._batched is not None:
-            terms.append((declared._batched.operands, declared._forms_of_batch))
+        checked = declared.checked
+        terms = [(checked.operands, declared.forms)]
+        if declared.batched is not None:
+            terms.append((declared.batched.operands, declared.forms_of_batch))
         return [
             Wanted(unit, operands, checked.conditions, declared.dtypes, *_anchored(forms))
             for operands, forms in terms

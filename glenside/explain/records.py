@@ -162,3 +162,19 @@ def listed(words: Sequence[str], separator: str) -> str:
     """The first of them, and how many more there are."""
     more = [f"... and {len(words) - SHOWN} more"] if len(words) > SHOWN else []
     return separator.join([*words[:SHOWN], *more])
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The outcome of a check.
+
+    ``error`` is the largest relative error over the outputs; None where nothing was compared, and
+    ``unchecked`` says why. ``steps`` counts the elements of outputs and inner values that were
+    rounded the other way by the model's own quantisers and comparisons. ``loss`` is what half
+    precision costs, see :func:`glenside.check.loss.loss`.
+    """
+
+    error: float | None = None
+    unchecked: str | None = None
+    steps: int = 0
+    loss: dict[str, float | None] | None = None

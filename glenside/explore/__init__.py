@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside.frontends import load_model
-from glenside.hw_targets.target import Target, find_target
+from glenside.hw_targets.registry import find_target
+from glenside.hw_targets.target import Target
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
 
 if TYPE_CHECKING:
     from glenside.explore.access_drawing import draw_access
     from glenside.explore.comparison import Comparison, compare
     from glenside.explore.egraph_drawing import draw_egraph
+    from glenside.explore.exploration import Exploration
     from glenside.explore.history import History
     from glenside.explore.program_drawing import draw_program, draw_programs
-    from glenside.explore.record import Exploration, Snapshot
+    from glenside.explore.record import Snapshot
     from glenside.extraction import CostModel
     from glenside.rewrites.ruleset import Rule, RuleSet
 
@@ -63,7 +65,7 @@ def explore(
     :param time_limit: seconds of growing.
     :raises GlensideError: the model or the target cannot be used.
     """
-    from glenside.explore.record import Exploration
+    from glenside.explore.exploration import Exploration
     from glenside.extraction import find_cost_model
     from glenside.rewrites.ruleset import explored_with
 
@@ -88,7 +90,8 @@ _HOMES = {
     "egraph_drawing": ("draw_egraph",),
     "history": ("History",),
     "program_drawing": ("draw_program", "draw_programs"),
-    "record": ("Exploration", "Snapshot"),
+    "exploration": ("Exploration",),
+    "record": ("Snapshot",),
 }
 
 

@@ -10,10 +10,10 @@ from glenside.rewrites.engine.frozen import ENode
 from glenside.rewrites.engine.query import contains_all
 
 if TYPE_CHECKING:
-    from glenside.explore.record import Exploration
+    from glenside.explore.record import Record
 
 
-def chosen_nodes(exploration: Exploration) -> set[tuple[int, ENode]]:
+def chosen_nodes(exploration: Record) -> set[tuple[int, ENode]]:
     """Class and node of all that the cheapest program is made of; empty where there is none."""
     egraph = exploration.egraph
     try:

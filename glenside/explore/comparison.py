@@ -11,7 +11,7 @@ from glenside.errors import InputError
 from glenside.explore.tables import TABLES, Row, frame, tables
 
 if TYPE_CHECKING:
-    from glenside.explore.record import Exploration
+    from glenside.explore.record import Record
 
 Run = Any
 """An exploration, the tables of one, or a file that ``glenside explore --json`` wrote."""
@@ -96,7 +96,7 @@ def _tables(name: str, run: Run) -> dict[str, list[Row]]:
             raise InputError(f"run {name}: {run} holds no tables: {problem}") from problem
         found = found.get("tables", found) if isinstance(found, dict) else found
     elif not isinstance(run, Mapping):
-        exploration: Exploration = run
+        exploration: Record = run
         if not hasattr(exploration, "snapshots"):
             raise InputError(f"run {name} is no exploration: {run!r}")
         found = tables(exploration)

@@ -20,7 +20,7 @@ from glenside.rewrites.engine.frozen import ENode, FrozenEGraph
 from glenside.rewrites.engine.query import Pattern, contains, matches
 
 if TYPE_CHECKING:
-    from glenside.explore.record import Exploration
+    from glenside.explore.record import Record
 
 MOST = 60
 """Classes of one drawing."""
@@ -34,7 +34,7 @@ _LETTERS = 18
 
 
 def draw_egraph(
-    egraph: Exploration | FrozenEGraph,
+    egraph: Record | FrozenEGraph,
     *,
     around: int | str | Pattern | Term | None = None,
     hops: int = 1,
@@ -76,7 +76,7 @@ def draw_egraph(
 
 
 def _find(
-    given: Exploration | FrozenEGraph, egraph: FrozenEGraph, around: int | str | Pattern | Term
+    given: Record | FrozenEGraph, egraph: FrozenEGraph, around: int | str | Pattern | Term
 ) -> int:
     if isinstance(around, int):
         if not 0 <= around < len(egraph.classes):
@@ -117,7 +117,7 @@ def _near(egraph: FrozenEGraph, start: int, hops: int) -> list[int]:
     return list(found)
 
 
-def _hints(exploration: Exploration) -> dict[tuple[int, ENode], str]:
+def _hints(exploration: Record) -> dict[tuple[int, ENode], str]:
     from glenside.explore.history import LOADED
 
     history = exploration.history

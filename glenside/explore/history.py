@@ -14,7 +14,7 @@ from glenside.rewrites.engine.frozen import ENode, FrozenEGraph
 from glenside.rewrites.engine.saturation import PRESENT, births
 
 if TYPE_CHECKING:
-    from glenside.explore.record import Exploration
+    from glenside.explore.record import Record
 
 LOADED = "loaded"
 """In place of a rule for nodes of the program itself."""
@@ -55,7 +55,7 @@ class History:
     """Likewise those that it made members of a class that there was."""
 
     @staticmethod
-    def of(exploration: Exploration) -> History:
+    def of(exploration: Record) -> History:
         """Grows the e-graph of ``exploration`` again, as far as it has come."""
         last, steps = exploration.egraph, exploration.applied
 

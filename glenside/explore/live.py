@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from glenside.errors import ExtractionError
 
 if TYPE_CHECKING:
-    from glenside.explore.record import Exploration, Snapshot
+    from glenside.explore.record import Record, Snapshot
 
 TOP = 3
 """Rules that are named for each pass."""
@@ -19,7 +19,7 @@ PRICED = 20_000
 """E-nodes beyond which only the last pass is priced: it takes much longer than growing does."""
 
 
-def watch(exploration: Exploration, console: Any, until: str | None = None) -> bool:
+def watch(exploration: Record, console: Any, until: str | None = None) -> bool:
     """Runs to the end, or until a pattern is found, and shows every pass as it is done.
 
     On a terminal the table is there from the first pass on; elsewhere it is printed at the end.
@@ -53,7 +53,7 @@ def _shown(console: Any) -> Iterator[Callable[[Any], None]]:
         yield lambda each: live.update(each, refresh=True)
 
 
-def table(exploration: Exploration, costs: list[str]) -> Any:
+def table(exploration: Record, costs: list[str]) -> Any:
     """The passes so far, with what the best program cost after each."""
     from rich.table import Table
     from rich.text import Text
@@ -84,7 +84,7 @@ def _rules(snapshot: Snapshot) -> str:
     return ", ".join(f"{each.rule} {each.matches:,}" for each in found[:TOP] if each.matches)
 
 
-def _best(exploration: Exploration) -> str:
+def _best(exploration: Record) -> str:
     try:
         cost = exploration.best_cost()
     except ExtractionError:

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glenside.errors import GlensideError, InputError
+from glenside.explore.tables import tables
 from glenside.files import replacing
 
 if TYPE_CHECKING:
     from glenside.explore.comparison import Comparison
-    from glenside.explore.record import Exploration
+    from glenside.explore.record import Record
 
 Chart = Any
 
@@ -23,14 +24,14 @@ FORMATS = (".svg", ".png", ".html", ".json")
 _WIDTH, _HEIGHT = 420, 220
 
 
-def growth(exploration: Exploration, *, log: bool = False) -> Chart:
+def growth(exploration: Record, *, log: bool = False) -> Chart:
     """E-nodes and e-classes after every pass.
 
     :param log: on a logarithmic scale.
     """
     rows = [
         {"iteration": row["iteration"], "of": kind, "count": row[kind]}
-        for row in exploration.tables()["iterations"]
+        for row in tables(exploration)["iterations"]
         for kind in ("nodes", "classes")
     ]
     alt = _altair()
@@ -47,7 +48,7 @@ def growth(exploration: Exploration, *, log: bool = False) -> Chart:
     )
 
 
-def growth_by_rule(exploration: Exploration) -> Chart:
+def growth_by_rule(exploration: Record) -> Chart:
     """The e-nodes after every pass, stacked by the rule that brought them."""
     alt = _altair()
     brought: dict[str, dict[int, int]] = defaultdict(dict)
@@ -73,10 +74,10 @@ def growth_by_rule(exploration: Exploration) -> Chart:
     )
 
 
-def matches(exploration: Exploration) -> Chart:
+def matches(exploration: Record) -> Chart:
     """How often every rule matched in every pass: a heat map. Rules that never did are left out."""
     alt = _altair()
-    found = [row for row in exploration.tables()["rules"] if row["matches"]]
+    found = [row for row in tables(exploration)["rules"] if row["matches"]]
     order = list(dict.fromkeys(row["rule"] for row in found))
     base = alt.Chart(alt.Data(values=found), title="Matches of each rule").encode(
         x=_passes(alt),
@@ -95,12 +96,12 @@ def matches(exploration: Exploration) -> Chart:
     return (cells + numbers).properties(width=min(60 * columns, 900), height=20 * len(order) + 20)
 
 
-def phases(exploration: Exploration) -> Chart:
+def phases(exploration: Record) -> Chart:
     """Where the time of every pass went: searching and applying, merging, rebuilding, types."""
     from glenside.explore.record import PHASES
 
     alt = _altair()
-    rows = exploration.tables()["phases"]
+    rows = tables(exploration)["phases"]
     return (
         alt.Chart(alt.Data(values=rows), title="Time of each pass")
         .mark_bar()
@@ -116,7 +117,7 @@ def phases(exploration: Exploration) -> Chart:
     )
 
 
-def best_cost(exploration: Exploration, cost_model: str | None = None) -> Chart:
+def best_cost(exploration: Record, cost_model: str | None = None) -> Chart:
     """What the cheapest program cost, against the size of the e-graph: whether exploring further
     is still worth it. One panel for each part of the cost.
 
@@ -128,7 +129,7 @@ def best_cost(exploration: Exploration, cost_model: str | None = None) -> Chart:
     name = known[0] if cost_model is None else cost_model
     if name not in known:
         raise InputError(f"no costs by {name!r} are recorded: there are {', '.join(known)}")
-    rows = [row for row in exploration.tables()["costs"] if row["cost_model"] == name]
+    rows = [row for row in tables(exploration)["costs"] if row["cost_model"] == name]
     parts = list(dict.fromkeys(row["part"] for row in rows))
     panels = [
         alt.Chart(alt.Data(values=[row for row in rows if row["part"] == part]), title=part)
@@ -144,7 +145,7 @@ def best_cost(exploration: Exploration, cost_model: str | None = None) -> Chart:
     return alt.concat(*panels, columns=2, title=f"Best cost found ({name})")
 
 
-def overview(exploration: Exploration) -> Chart:
+def overview(exploration: Record) -> Chart:
     """All of the above in one picture."""
     alt = _altair()
     return alt.vconcat(

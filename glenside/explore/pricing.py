@@ -1,6 +1,6 @@
 """What the cheapest program cost after every pass.
 
-The program as loaded is priced as it is, the last state by :meth:`Exploration.extract`, and what a
+The program as loaded is priced as it is, the last state by :meth:`Record.extract`, and what a
 pass did not change is not priced again. The states in between are grown again and read.
 """
 
@@ -14,7 +14,7 @@ from glenside.extraction import Cost, CostModel, dag_cost, extract
 from glenside.rewrites.engine.egraph import EGraph
 
 if TYPE_CHECKING:
-    from glenside.explore.record import Exploration, Snapshot
+    from glenside.explore.record import Record, Snapshot
 
 PRICED = 200_000
 """E-nodes, over all passes, that are read and priced at most: for 50 passes over a large e-graph
@@ -30,7 +30,7 @@ class Pricing:
     :param priced: see :data:`PRICED`.
     """
 
-    def __init__(self, exploration: Exploration, priced: int = PRICED) -> None:
+    def __init__(self, exploration: Record, priced: int = PRICED) -> None:
         self._exploration, self._priced = exploration, priced
         self._known: dict[tuple[str, int], Cost] = {}
         for model in exploration.cost_models.values():

@@ -1,4 +1,4 @@
-"""Exploration step by step, with a record of what every pass did.
+"""Record step by step, with a record of what every pass did.
 
 While it grows only counters are recorded: sizes, and egglog's own report of each rule. What needs
 the rows of the e-graph (whether a program is in it, what the best one costs, the members of a
@@ -14,8 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Self
 
 from glenside.errors import GlensideError, InputError, NotOptimised, UnsoundRewrite
 from glenside.fallback import Failure
@@ -84,7 +83,7 @@ class Snapshot:
         )
 
 
-class Exploration:
+class Record:
     """An e-graph while it grows, and the record of how it grew.
 
     :param model: the program it starts from.
@@ -171,7 +170,7 @@ class Exploration:
         self._frozen = self.last_change, unexplored(self.model.roots, self.rules).egraph
         self._extracted = self.last_change, {}
 
-    def run(self, passes: int | None = None) -> Exploration:
+    def run(self, passes: int | None = None) -> Self:
         """So many passes, or until it ends."""
         done = 0
         while (passes is None or done < passes) and self.step() is not None:
@@ -374,53 +373,6 @@ class Exploration:
         if self._history is None or self._history[0] != now:
             self._history = (now, History.of(self))
         return self._history[1]
-
-    # --- tables -----------------------------------------------------------------------------------
-
-    def tables(self) -> dict[str, list[dict[str, Any]]]:
-        """All that was recorded, as tidy tables: see :mod:`glenside.explore.tables`."""
-        from glenside.explore.tables import tables
-
-        return tables(self)
-
-    def to_json(self) -> dict[str, Any]:
-        """Model, target, stop reason, failure and all tables as one JSON object."""
-        return {
-            "model": self.model.name,
-            "target": self.target,
-            "stop_reason": self.stop_reason.value if self.stop_reason else None,
-            "failure": self.failure,
-            "tables": self.tables(),
-        }
-
-    def table(self, name: str) -> Any:
-        """One of :meth:`tables` as a pandas ``DataFrame``, or a list of rows without pandas.
-
-        :raises InputError: there is no such table.
-        """
-        from glenside.explore.tables import TABLES, frame, rows
-
-        if name not in TABLES:
-            raise InputError(f"no table is called {name!r}: the tables are {', '.join(TABLES)}")
-        return frame(rows(self, name))
-
-    def write_html(self, path: str | Path) -> Path:
-        """Writes the interactive page: see :mod:`glenside.explore.page`."""
-        from glenside.explore.page import write_page
-
-        return write_page(self, path)
-
-    def widget(self) -> Any:
-        """The interactive view for a notebook."""
-        from glenside.explore.page import widget
-
-        return widget(self)
-
-    def plot(self) -> Any:
-        """All charts in one picture: see :mod:`glenside.explore.plots`."""
-        from glenside.explore.plots import overview
-
-        return overview(self)
 
     def __repr__(self) -> str:
         last = self.snapshots[-1]

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from glenside.explore.record import Exploration
+    from glenside.explore.record import Record
 
 Row = dict[str, Any]
 
 
-def tables(exploration: Exploration) -> dict[str, list[Row]]:
+def tables(exploration: Record) -> dict[str, list[Row]]:
     """All tables, by name."""
     return {name: rows(exploration, name) for name in TABLES}
 
 
-def rows(exploration: Exploration, name: str) -> list[Row]:
+def rows(exploration: Record, name: str) -> list[Row]:
     """The rows of one of :data:`TABLES`."""
     return list(TABLES[name](exploration))
 
@@ -30,7 +30,7 @@ def frame(found: list[Row]) -> Any:
     return pandas.DataFrame(found)
 
 
-def _iterations(exploration: Exploration) -> Iterator[Row]:
+def _iterations(exploration: Record) -> Iterator[Row]:
     """One row a pass: sizes, matches, new equalities, seconds, memory."""
     before = exploration.snapshots[0].equalities
     for each in exploration.snapshots:
@@ -48,14 +48,14 @@ def _iterations(exploration: Exploration) -> Iterator[Row]:
         before = each.equalities
 
 
-def _operators(exploration: Exploration) -> Iterator[Row]:
+def _operators(exploration: Record) -> Iterator[Row]:
     """One row a pass and operator that has e-nodes."""
     for each in exploration.snapshots:
         for operator, nodes in each.operators.items():
             yield {"iteration": each.iteration, "operator": operator, "nodes": nodes}
 
 
-def _rules(exploration: Exploration) -> Iterator[Row]:
+def _rules(exploration: Record) -> Iterator[Row]:
     """One row a pass and rule that was applied in it; ``nodes`` are the e-nodes it brought,
     ``equalities`` those that it made members of a class that there was; None where the e-graph
     cannot be looked at any more."""
@@ -75,14 +75,14 @@ def _rules(exploration: Exploration) -> Iterator[Row]:
             }
 
 
-def _phases(exploration: Exploration) -> Iterator[Row]:
+def _phases(exploration: Record) -> Iterator[Row]:
     """One row a pass and phase."""
     for each in exploration.snapshots:
         for phase, seconds in each.phases.items():
             yield {"iteration": each.iteration, "phase": phase, "seconds": seconds}
 
 
-def _costs(exploration: Exploration) -> Iterator[Row]:
+def _costs(exploration: Record) -> Iterator[Row]:
     """One row a pass, cost model and part of its costs: the cheapest program at that time."""
     for model, found in exploration.costs.items():
         parts = getattr(exploration.cost_models[model], "components", ())
@@ -98,7 +98,7 @@ def _costs(exploration: Exploration) -> Iterator[Row]:
                 }
 
 
-TABLES: dict[str, Callable[[Exploration], Iterator[Row]]] = {
+TABLES: dict[str, Callable[[Record], Iterator[Row]]] = {
     "iterations": _iterations,
     "operators": _operators,
     "rules": _rules,

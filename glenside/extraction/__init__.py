@@ -9,7 +9,6 @@ from glenside.deadline import TimeIsUp
 from glenside.errors import ExtractionError
 from glenside.extraction.bottom_up import bottom_up
 from glenside.extraction.cost import (
-    COST_MODELS,
     Cost,
     CostModel,
     FewestCycles,
@@ -17,12 +16,13 @@ from glenside.extraction.cost import (
     Roofline,
     cpu_roofline,
     dag_cost,
-    find_cost_model,
 )
+from glenside.extraction.cycles import Cycles
 from glenside.extraction.dag import greedy_dag
 from glenside.extraction.ilp import LIMIT as ILP_LIMIT
 from glenside.extraction.ilp import ilp
 from glenside.extraction.memory import LeastMemory, WeighedMemory
+from glenside.extraction.models import COST_MODELS, find_cost_model
 from glenside.extraction.problem import build_classes, pose
 from glenside.language.term import Term
 from glenside.rewrites.engine.frozen import FrozenEGraph
@@ -33,6 +33,7 @@ __all__ = [
     "ILP_LIMIT",
     "Cost",
     "CostModel",
+    "Cycles",
     "Extraction",
     "FewestCycles",
     "LeastMemory",

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from glenside.errors import ExtractionError
 from glenside.language.functions import FUNCTIONS
 from glenside.language.operators import CALLS, OPERATORS, RENUMBERING, TRANSFORMERS, Moves
 from glenside.language.shape import AccessType
 from glenside.language.term import Term, topological_order
+from glenside.language.units import known_unit
 
 Cost = tuple[float, ...]
 
@@ -79,6 +79,16 @@ def scalar_operations(
             return 0
 
 
+def call_cycles(
+    op: str, attributes: Mapping[str, Any], operands: Sequence[AccessType]
+) -> float | None:
+    """Cycles that the unit of a ``call`` or ``blocked`` works; None where nothing says it."""
+    unit = known_unit(attributes["unit"])
+    if unit is None or unit.cycles is None:
+        return None
+    return unit.cycles(op, attributes["parameters"], attributes.get("batch", 0), operands)
+
+
 def moved_bytes(op: str, result: AccessType, operands: Sequence[AccessType]) -> int:
     """Bytes that data movement writes, and that calls take in and give back.
 
@@ -130,13 +140,9 @@ class MaximiseOffload:
 class FewestCycles(MaximiseOffload):
     """Likewise, cycles before bytes: (host work, calls, cycles, bytes moved, nodes).
 
-    :param cycles: of an invocation of a unit, from its operator, attributes and operands; None
-        where nothing is known of it.
+    Cycles are those of calls, by :func:`call_cycles`.
     """
 
-    cycles: Callable[[str, Mapping[str, Any], Sequence[AccessType]], float | None] = field(
-        default=lambda op, attributes, operands: None, kw_only=True
-    )
     name: ClassVar[str] = "fewest-cycles"
     components: ClassVar[tuple[str, ...]] = (
         "host operations",
@@ -158,7 +164,7 @@ class FewestCycles(MaximiseOffload):
         if price is None:
             return None
         called = op in CALLS
-        cycles = self.cycles(op, attributes, operands) if called else None
+        cycles = call_cycles(op, attributes, operands) if called else None
         return (*price[:2], cycles or 0.0, *price[2:])
 
 
@@ -279,33 +285,6 @@ def cpu_roofline(cores: int = 1) -> Roofline:
     choice of program is reproducible.
     """
     return Roofline(peak_flops=96e9 * cores, bandwidth=25.6e9, launch_seconds=1e-6)
-
-
-COST_MODELS: dict[str, Callable[[], CostModel]] = {
-    MaximiseOffload.name: MaximiseOffload,
-    Roofline.name: cpu_roofline,
-}
-"""Cost models by name, in their default form."""
-
-
-def find_cost_model(cost_model: str | CostModel) -> CostModel:
-    """The cost model of that name; a cost model is its own answer.
-
-    :raises ExtractionError: there is none of that name, or it is no cost model.
-    """
-    if not isinstance(cost_model, str):
-        name, price = (getattr(cost_model, each, None) for each in ("name", "node_cost"))
-        if isinstance(cost_model, type) or not (isinstance(name, str) and callable(price)):
-            known = ", ".join(COST_MODELS)
-            raise ExtractionError(
-                f"a cost model is a name ({known}) or an object with a name and "
-                f"node_cost(op, attributes, result, operands), got {cost_model!r}"
-            )
-        return cost_model
-    if cost_model not in COST_MODELS:
-        known = ", ".join(COST_MODELS)
-        raise ExtractionError(f"unknown cost model {cost_model!r}: the cost models are {known}")
-    return COST_MODELS[cost_model]()
 
 
 def dag_cost(terms: Iterable[Term], cost_model: CostModel, constants: Collection[str] = ()) -> Cost:

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from glenside.extraction.cost import (
-    COST_MODELS,
     Cost,
     CostModel,
     at_compile_time,
-    cpu_roofline,
     read_bytes,
 )
 from glenside.language.functions import FUNCTIONS
@@ -142,6 +140,3 @@ class WeighedMemory:
             return None
         stored, first, *rest = price
         return first + self.byte_weight * stored, *rest
-
-
-COST_MODELS["memory"] = lambda: LeastMemory(cpu_roofline())

@@ -1,41 +1,19 @@
-"""What a program runs on: targets, accelerator units and code generation.
+"""What a program runs on: targets, accelerator units and how they are declared.
 
-Importing this package registers the targets and units that ship with it.
+:mod:`~glenside.hw_targets.registry` holds the list; importing this package puts nothing on it.
 """
 
-from glenside.hw_targets import (
-    amx,
-    cpu,
-    cuda,
-    flexasr,
-    hlscnn,
-    opencl,
-    systolic_array,
-    systolic_convolution,
-    tensor_core,
-    timing,
-    vta,
-)
 from glenside.hw_targets.accelerator import Accelerator
 from glenside.hw_targets.expansion import expand
-from glenside.hw_targets.target import Target, find_target, register_target, targets
+from glenside.hw_targets.registry import find_target, register_target, targets
+from glenside.hw_targets.target import Target, TargetKind
 
 __all__ = [
     "Accelerator",
     "Target",
-    "amx",
-    "cpu",
-    "cuda",
+    "TargetKind",
     "expand",
     "find_target",
-    "flexasr",
-    "hlscnn",
-    "opencl",
     "register_target",
-    "systolic_array",
-    "systolic_convolution",
     "targets",
-    "tensor_core",
-    "timing",
-    "vta",
 ]

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import math
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,15 +39,18 @@ from glenside.hw_targets.declare.forms import UNDONE, Form, forms
 from glenside.hw_targets.declare.sizes import Condition, Size
 from glenside.hw_targets.declare.template import OperandType, Template
 from glenside.hw_targets.declare.tiling import Declaration, Tiling, tiling
+from glenside.hw_targets.operation import cycles_of_calls
+from glenside.hw_targets.registry import REGISTRY
 from glenside.language import builders
 from glenside.language.functions import FUNCTIONS
 from glenside.language.interpreter import evaluate
 from glenside.language.shape import INTEGERS, AccessType, Shape, check_dtype
 from glenside.language.term import Term
-from glenside.language.units import Unit, register_unit
-from glenside.rewrites.declared import declare_rule
+from glenside.language.units import Unit
 
 if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
     from glenside.rewrites.ruleset import Rule
 
 Array = np.ndarray[Any, Any]
@@ -88,6 +91,8 @@ class Accelerator:
     :param numerics: the simulator's number format, where results differ by rounding from the term.
     :param target: name of the target that has this unit, its own by default; several may share one.
     :param summary: what ``glenside targets`` says of that target.
+    :param known: whether the unit, its rule and its target are known from now on; without it they
+        are when the registry (:mod:`glenside.hw_targets.registry`) takes in the declaration.
 
     :raises TargetError: the declaration contradicts itself, with the reason.
     """
@@ -110,33 +115,36 @@ class Accelerator:
     numerics: str = ""
     target: str = ""
     summary: str = ""
+    known: InitVar[bool] = True
 
-    def __post_init__(self) -> None:
+    joins: bool = field(init=False, repr=False)
+    unit: Unit = field(init=False, repr=False)
+    checked: CheckedDeclaration = field(init=False, repr=False)
+
+    def __post_init__(self, known: bool) -> None:
         try:
             check_fields(self)
             if not re.fullmatch(r"[A-Za-z][\w.-]*", self.name):
                 raise TargetError("that is no name: letters, digits, '-', '_' and '.'")
-            own_name = not self.target
-            if own_name:
+            object.__setattr__(self, "joins", bool(self.target))
+            if not self.target:
                 object.__setattr__(self, "target", self.name)
             checked = _check(self)
         except GlensideError as problem:
             raise TargetError(f"accelerator {self.name}: {problem}") from None
-        object.__setattr__(self, "_checked", checked)
-        self._register(own_name)
+        object.__setattr__(self, "checked", checked)
+        object.__setattr__(self, "unit", self._unit())
+        if known:
+            REGISTRY.add(self)
 
-    _checked: _Checked = field(init=False, repr=False)
-
-    def _register(self, own_name: bool) -> None:
-        from glenside.hw_targets.offload import add_to_target
-
+    def _unit(self) -> Unit:
         def meaning(parameters: Shape, operands: tuple[Term, ...]) -> Term:
             return self.term(parameters, operands)
 
         # Programs that were saved tell in which module their units were declared.
         meaning.__module__ = _declaring_module()
         in_passes = self.simulate is not None
-        checked = self._checked
+        checked = self.checked
         denote = Denoted(
             self.name,
             checked.operands,
@@ -145,16 +153,18 @@ class Accelerator:
             checked.template,
             self.dtypes,
         )
-        unit = Unit(
+        return Unit(
             self.name,
             meaning,
             self._simulate if in_passes else None,
-            meaning_of_batch=None if self._batched is None else self._term_of_batch,
+            meaning_of_batch=None if self.batched is None else self._term_of_batch,
             denote=denote,
+            target=self.target,
+            cycles=cycles_of_calls(self),
+            area=lambda parameters: self.area,
+            rule=self.rule,
+            declaration=self,
         )
-        add_to_target(self, own_name)
-        register_unit(unit)
-        declare_rule(self.name, self.rule)
 
     # --- what follows from it ---------------------------------------------------------------------
 
@@ -163,7 +173,7 @@ class Accelerator:
 
         :raises ShapeError: operands or parameters are not what the declaration says.
         """
-        checked = self._checked
+        checked = self.checked
         if len(parameters) != len(checked.parameters) or len(operands) != len(checked.operands):
             raise self._refuses(parameters, operands)
         sizes = dict(zip(checked.parameters, parameters, strict=True))
@@ -186,7 +196,7 @@ class Accelerator:
         """What one call computes; raises :class:`ShapeError`."""
         types = [operand.type for operand in operands]
         sizes = self.sizes(parameters, types)
-        own = self._checked.operands.values()
+        own = self.checked.operands.values()
         shared = {t.dtype for t, declared in zip(types, own, strict=True) if not declared.dtype}
         allowed = all(d.dtype in (None, t.dtype) for t, d in zip(types, own, strict=True))
         if self.dtypes is not None and not shared.issubset(self.dtypes):
@@ -194,16 +204,16 @@ class Accelerator:
         if len(shared) > 1 or not allowed:
             raise self._refuses(parameters, types, "dtypes")
         return template.build(
-            self._checked.template, sizes, dict(zip(self.operands, operands, strict=True))
+            self.checked.template, sizes, dict(zip(self.operands, operands, strict=True))
         )
 
     def _term_of_batch(self, parameters: Shape, operands: tuple[Term, ...]) -> Term:
         """What a call for each position on one shared axis computes."""
-        assert self._batched is not None
+        assert self.batched is not None
         one = [AccessType(each.outer[1:], each.item, each.dtype) for each in operands]
         sizes = {**self.sizes(parameters, one), BATCH: operands[0].outer[0]}
         leaves = dict(zip(self.operands, operands, strict=True))
-        return template.build(self._batched.template, sizes, leaves)
+        return template.build(self.batched.template, sizes, leaves)
 
     def cycles_of(self, parameters: Shape, operands: Sequence[AccessType]) -> float | None:
         """Cycles of one call; None where the declaration does not say.
@@ -232,7 +242,7 @@ class Accelerator:
         from glenside.hw_targets.declare import mapping
         from glenside.rewrites.ruleset import Rule
 
-        checked = self._checked
+        checked = self.checked
         declared = mapping.Declared(
             self.name,
             checked.operands,
@@ -243,34 +253,36 @@ class Accelerator:
         )
         # A unit may add up in another order.
         exact = not any(FUNCTIONS[f].reassociates for f in template.functions(checked.template))
-        cases = list(mapping.cases(declared, self._forms, checked.splits))
-        if self._batched is not None:
-            several = dataclasses.replace(declared, operands=self._batched.operands, batch=1)
-            cases += mapping.cases(several, self._forms_of_batch, self._batch_splits)
+        cases = list(mapping.cases(declared, self.forms, checked.splits))
+        if self.batched is not None:
+            several = dataclasses.replace(declared, operands=self.batched.operands, batch=1)
+            cases += mapping.cases(several, self.forms_of_batch, self._batch_splits)
         return Rule(self.name, tuple(cases), exact, programs=self.programs)
 
     @functools.cached_property
-    def _batched(self) -> Batched | None:
+    def batched(self) -> Batched | None:
         """The term for a batch, where calls are made for one."""
-        checked = self._checked
+        checked = self.checked
         if not self.loops:
             return None
         return batched(checked.template, checked.operands, checked.splits)
 
     @functools.cached_property
-    def _forms_of_batch(self) -> list[Form]:
-        if self._batched is None:
+    def forms_of_batch(self) -> list[Form]:
+        """The same of the term for a batch."""
+        if self.batched is None:
             return []
-        return forms(self._batched.template, self._batch_splits, self.defaults)
+        return forms(self.batched.template, self._batch_splits, self.defaults)
 
     @functools.cached_property
     def _batch_splits(self) -> dict[Template, int]:
-        return {} if self._batched is None else dict(self._batched.splits)
+        return {} if self.batched is None else dict(self.batched.splits)
 
     @functools.cached_property
-    def _forms(self) -> list[Form]:
+    def forms(self) -> list[Form]:
+        """The ways in which programs may say the term."""
         # What forms add to the splits belongs there: mapping asks for them.
-        checked = self._checked
+        checked = self.checked
         terms = (checked.template, *checked.others)
         return [form for each in terms for form in forms(each, checked.splits, self.defaults)]
 
@@ -278,7 +290,7 @@ class Accelerator:
     def rows_of(self) -> frozenset[str]:
         """The function that it computes of rows, if that is its work: other items are brought to
         rows for it."""
-        root = self._checked.template
+        root = self.checked.template
         while isinstance(root, template.Node) and root.op in UNDONE:
             root = root.children[0]
         if not isinstance(root, template.Node) or root.op != "compute":
@@ -289,7 +301,7 @@ class Accelerator:
     @property
     def behind_product(self) -> frozenset[str]:
         """The functions of elements behind a product, if it computes more of it than a bias."""
-        parts = [p for p in template.nodes(self._checked.template) if isinstance(p, template.Node)]
+        parts = [p for p in template.nodes(self.checked.template) if isinstance(p, template.Node)]
         used = {p["function"] for p in parts if p.op == "compute"}
         elements = {name for name in used if FUNCTIONS[name].kind in ("map", "fold")}
         one = used - elements == {"dot"} and not any(p.op == "windows" for p in parts)
@@ -298,12 +310,12 @@ class Accelerator:
     @property
     def tiling(self) -> Tiling:
         """How calls of any size are cut and padded to the unit's own."""
-        return self._checked.tiling
+        return self.checked.tiling
 
     @property
     def functions(self) -> frozenset[str]:
         """The functions in its term."""
-        return frozenset(template.functions(self._checked.template))
+        return frozenset(template.functions(self.checked.template))
 
     def description(self) -> list[str]:
         """The declaration in lines of text, for headers."""
@@ -323,14 +335,14 @@ class Accelerator:
         """The rewrite from the term to a call."""
         return self._rule
 
-    def programs(self) -> Any:
+    def programs(self) -> SearchStrategy[Term]:
         """A Hypothesis strategy of programs that hold the term, or nearly."""
         from glenside.hw_targets.declare.programs import programs
 
-        checked = self._checked
+        checked = self.checked
         dtypes = [d for d in ("int32", "float64", "int8") if d in checked.dtypes]
         return programs(
-            self._forms,
+            self.forms,
             checked.operands,
             checked.names,
             checked.conditions,
@@ -342,7 +354,7 @@ class Accelerator:
     def _simulate(self, parameters: Shape, arrays: Sequence[Array]) -> Array:
         """A call of any size, in passes of the unit's own."""
         assert self.simulate is not None
-        checked = self._checked
+        checked = self.checked
         types = [
             AccessType(a.shape[: d.split], a.shape[d.split :], a.dtype.name)
             for d, a in zip(checked.operands.values(), arrays, strict=True)
@@ -387,7 +399,7 @@ class Accelerator:
     def _refuses(
         self, parameters: Shape, operands: Sequence[AccessType], why: str = ""
     ) -> ShapeError:
-        checked = self._checked
+        checked = self.checked
         takes = ", ".join(f"{name} {each}" for name, each in checked.operands.items())
         named = f" and the parameters ({' '.join(checked.parameters)})" * bool(checked.parameters)
         got = ", ".join(map(str, operands)) + f" and {parameters}" * bool(parameters)
@@ -396,7 +408,7 @@ class Accelerator:
 
 
 @dataclass(frozen=True)
-class _Checked:
+class CheckedDeclaration:
     """A declaration that holds together."""
 
     operands: Mapping[str, OperandType]
@@ -413,7 +425,7 @@ class _Checked:
     tiling: Tiling
 
 
-def _check(a: Accelerator) -> _Checked:
+def _check(a: Accelerator) -> CheckedDeclaration:
     """:raises GlensideError: why the declaration cannot be."""
     operands = {name: OperandType.parse(text) for name, text in a.operands.items()}
     term = template.parse(a.computes)
@@ -464,7 +476,9 @@ def _check(a: Accelerator) -> _Checked:
 
     declared = Declaration(operands, term, names, conditions, meaning, strict)
     tiles = tiling("the unit's own size", declared, a.tile, a.lanes)
-    return _Checked(operands, term, parameters, names, conditions, others, splits, dtypes, tiles)
+    return CheckedDeclaration(
+        operands, term, parameters, names, conditions, others, splits, dtypes, tiles
+    )
 
 
 def _names(
@@ -543,7 +557,8 @@ def _build(
 
 def _declaring_module() -> str:
     """The module whose code is building an :class:`Accelerator`."""
-    frame = sys._getframe()
+    frame = inspect.currentframe()
+    assert frame is not None
     while frame.f_back is not None and frame.f_globals["__name__"] in (__name__, "dataclasses"):
         frame = frame.f_back
     return str(frame.f_globals["__name__"])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside.errors import TargetError
-from glenside.hw_targets.target import Executable, Progress, register_target
+from glenside.hw_targets.target import Executable, Progress, TargetKind
 from glenside.language import AccessType, Term
 
 if TYPE_CHECKING:
@@ -77,4 +77,6 @@ def _target(options: str) -> CpuTarget:
     return CpuTarget(int(options) if options else len(os.sched_getaffinity(0)))
 
 
-register_target("cpu", _target, "this processor, compiled by TVM and LLVM; cpu:N for N threads")
+DECLARED = (
+    TargetKind("cpu", "this processor, compiled by TVM and LLVM; cpu:N for N threads", _target),
+)

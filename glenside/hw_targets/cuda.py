@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from glenside.errors import TargetError
 from glenside.hw_targets.gpu import GpuTarget
-from glenside.hw_targets.target import register_target
+from glenside.hw_targets.target import TargetKind
 
 if TYPE_CHECKING:
     from glenside.codegen.device.device import Code
@@ -48,8 +48,10 @@ class CudaTarget(GpuTarget):
         return lambda source: compiled(source, architecture)
 
 
-register_target(
-    "cuda",
-    CudaTarget,
-    "an NVIDIA GPU, through nvcc and CuPy; cuda:sm_90 for one elsewhere, cuda:tf32 rounds",
+DECLARED = (
+    TargetKind(
+        "cuda",
+        "an NVIDIA GPU, through nvcc and CuPy; cuda:sm_90 for one elsewhere, cuda:tf32 rounds",
+        CudaTarget,
+    ),
 )

@@ -23,7 +23,7 @@ import numpy as np
 from glenside.errors import CheckFailed, ShapeError, TargetError
 from glenside.hw_targets.accelerator import Accelerator
 from glenside.hw_targets.declare.tiling import Role
-from glenside.hw_targets.offload import accelerator_of
+from glenside.hw_targets.operation import accelerator_of
 from glenside.language import CALLS, builders, evaluate, find_unit, map_terms, rebuild, units
 from glenside.language.shape import FLOATS, AccessType, Shape
 from glenside.language.term import Term, topological_order

@@ -75,6 +75,10 @@ class GpuTarget:
             self._limits = self._rounding(self.read_limits())
         return self._limits
 
+    @limits.setter
+    def limits(self, limits: DeviceLimits) -> None:
+        self._limits = limits
+
     def read_limits(self) -> DeviceLimits:
         """From the machine's device."""
         raise NotImplementedError
@@ -110,7 +114,7 @@ class GpuTarget:
     def with_scratch(self, scratch_bytes: int) -> GpuTarget:
         """The same, split reductions having no more than that for their partial sums."""
         found = copy.copy(self)
-        found._limits = replace(self.limits, scratch_bytes=scratch_bytes)
+        found.limits = replace(self.limits, scratch_bytes=scratch_bytes)
         return found
 
     def footprint(

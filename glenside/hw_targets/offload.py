@@ -5,32 +5,24 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from glenside.errors import TargetError
 from glenside.hw_targets.declare.template import OperandType
-from glenside.hw_targets.target import (
-    Executable,
-    Progress,
-    Target,
-    find_target,
-    register_target,
-    targets,
-)
-from glenside.language import AccessType, Term
+from glenside.hw_targets.operation import Operation, accelerator_of
+from glenside.hw_targets.target import Executable, Progress, Target
+from glenside.language import AccessType, Term, find_unit
 from glenside.language.shape import FLOATS, Shape
-from glenside.language.units import is_unit
 
 if TYPE_CHECKING:
     from glenside.codegen.footprint import Footprint
     from glenside.extraction.cost import CostModel
-    from glenside.rewrites.ruleset import Rule, RuleSet
+    from glenside.rewrites.ruleset import RuleSet
 
 Array = np.ndarray[Any, Any]
 
@@ -60,14 +52,20 @@ class OffloadTarget:
         """The rewrites that are explored."""
         return self.make_rules()
 
+    @property
+    def area(self) -> float | None:
+        """Multipliers of its hardware: of the operation that needs most, since all are one piece of
+        it; None where no declaration says."""
+        says = [find_unit(unit).area for unit in self.units]
+        areas = [area(self.parameters or ()) for area in says if area is not None]
+        return max((area for area in areas if area is not None), default=None)
+
     def cost_model(self) -> CostModel:
         """Least work left on the host, then fewest calls, then fewest cycles if sizes differ."""
         from glenside.extraction import FewestCycles, MaximiseOffload
 
         if self.several_sizes:
-            from glenside.hw_targets.timing import call_cycles
-
-            return FewestCycles(units=frozenset(self.units), cycles=call_cycles)
+            return FewestCycles(units=frozenset(self.units))
         return MaximiseOffload(units=frozenset(self.units))
 
     def footprint(
@@ -93,128 +91,6 @@ class OffloadTarget:
         from glenside.codegen.compile import compile_terms
 
         return compile_terms(outputs, inputs, params, progress=progress)
-
-
-class Operation(Protocol):
-    """One operation of an accelerator, as it is declared."""
-
-    @property
-    def name(self) -> str:
-        """Of its unit."""
-
-    @property
-    def target(self) -> str:
-        """The target that has it, with options."""
-
-    @property
-    def summary(self) -> str:
-        """What is said of the target."""
-
-    @property
-    def numerics(self) -> str:
-        """The number format of its simulator, if that rounds."""
-
-    @property
-    def functions(self) -> frozenset[str]:
-        """What it computes: the rule families that bring programs to its form follow from it."""
-
-    @property
-    def operands(self) -> Mapping[str, str]:
-        """What each operand has to be, by name."""
-
-    @property
-    def area(self) -> float | None:
-        """Of its hardware, where known."""
-
-    def sizes(self, parameters: Shape, operands: Sequence[AccessType]) -> dict[str, int]:
-        """The sizes of one call by name; raises :class:`ShapeError`."""
-
-    def cycles_of(self, parameters: Shape, operands: Sequence[AccessType]) -> float | None:
-        """Cycles of one call, where known."""
-
-    def description(self) -> list[str]:
-        """The declaration in lines of text."""
-
-    def rule(self) -> Rule:
-        """The rewrite that finds it."""
-
-
-_TARGETS: dict[str, dict[str, Operation]] = {}
-"""The accelerators of each target, by name."""
-_OF_UNIT: dict[str, str] = {}
-
-
-def add_to_target(accelerator: Operation, own_name: bool = False) -> None:
-    """Adds a unit to its target, which is registered with the first one.
-
-    Done before the unit itself is registered, so that nothing is when it is refused.
-
-    :param own_name: whether the target is called like the unit because nobody named one; such a
-        unit does not join others.
-
-    :raises TargetError: there can be no such target, or the name of the unit or of the target is
-        that of something else.
-    """
-    unit, target = accelerator.name, accelerator.target
-    name, _ = _divide(target)
-    if re.fullmatch(r"[A-Za-z][\w.-]*(:[\w.,-]+)?", target) is None:
-        raise TargetError(
-            f"accelerator {unit}: {target!r} is no name of a target: letters, digits, '-', '_' and "
-            "'.', with numerics behind a colon"
-        )
-    members = _TARGETS.get(target, {})
-    if own_name and members and unit not in members:
-        raise TargetError(
-            f"accelerator {unit}: there is a target of that name, which has {', '.join(members)}: "
-            f"give it another name, or target={target!r} to add the unit to that target"
-        )
-    families = {_divide(each)[0] for each in _TARGETS}
-    if name not in families and name in {kind.name for kind in targets()}:
-        raise TargetError(f"accelerator {unit}: {name} is another target, which takes no units")
-    known = accelerator_of(unit)
-    if unit in _OF_UNIT or is_unit(unit):
-        owner = _OF_UNIT.get(unit, unit) if known is None else known.target
-        if known is None or owner != target:
-            raise TargetError(f"accelerator {unit}: the target {owner} has a unit of that name")
-    _TARGETS.setdefault(target, {})[unit] = accelerator
-    _OF_UNIT[unit] = name
-    family = [each for each in _TARGETS if _divide(each)[0] == name]
-    summaries = (a.summary for each in family for a in _TARGETS[each].values() if a.summary)
-    register_target(name, lambda given: _target(name, given), next(summaries, unit))
-
-
-def name_target(unit: str, target: str) -> None:
-    """Counts the calls of a unit that is not declared under a target."""
-    _OF_UNIT[unit] = target
-
-
-def _divide(target: str) -> tuple[str, str]:
-    name, _, options = target.partition(":")
-    return name, options
-
-
-def _target(name: str, options: str) -> OffloadTarget:
-    full = f"{name}:{options}" if options else name
-    members = _TARGETS.get(full)
-    if members is None:
-        others = ", ".join(each for each in sorted(_TARGETS) if _divide(each)[0] == name)
-        has = f"has no numerics {options!r}" if options else "is written with its numerics"
-        raise TargetError(f"{name} {has}: there is {others}")
-    accelerators = tuple(members.values())
-    return OffloadTarget(full, tuple(members), lambda: rules_for(accelerators))
-
-
-def target_of(unit: str) -> str:
-    """The name of the target that has a unit, without options: under it reports count calls."""
-    return _OF_UNIT.get(unit, unit)
-
-
-def accelerator_of(unit: str) -> Operation | None:
-    """The declaration of a unit, if it was declared."""
-    for members in _TARGETS.values():
-        if unit in members:
-            return members[unit]
-    return None
 
 
 def rules_for(accelerators: Sequence[Operation]) -> list[RuleSet]:
@@ -293,15 +169,12 @@ def _quantised(accelerators: Sequence[Operation]) -> list[RuleSet]:
     return [BYTE_PRODUCTS if "uint8" in taken else SIGNED_PRODUCTS]
 
 
-def joined(name: str) -> OffloadTarget:
-    """The target that has the units of all those named, with ``+`` between them.
+def joined(parts: Sequence[Target]) -> OffloadTarget:
+    """The target that has the units of all of them.
 
-    :raises TargetError: one of them is no accelerator, or missing.
+    :raises TargetError: one of them is no accelerator.
     """
-    names = [each.strip() for each in name.split(JOINED)]
-    if not all(names):
-        raise TargetError(f"{name!r} lacks a target beside a {JOINED}")
-    parts = [find_target(each) for each in names]
+    name = JOINED.join(part.name for part in parts)
     units: dict[str, None] = {}
     several = False
     for part in parts:
@@ -315,5 +188,4 @@ def joined(name: str) -> OffloadTarget:
         # A family that several ask for is one object, as are the rules in it.
         return list({id(each): each for part in parts for each in part.rules()}.values())
 
-    name = JOINED.join(part.name for part in parts)
     return OffloadTarget(name, tuple(units), make_rules, several_sizes=several)

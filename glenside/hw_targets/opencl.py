@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from glenside.hw_targets.gpu import GpuTarget
-from glenside.hw_targets.target import register_target
+from glenside.hw_targets.target import TargetKind
 
 if TYPE_CHECKING:
     from glenside.codegen.gpu.interface import DeviceLimits, Dialect
@@ -23,8 +23,11 @@ class OpenCLTarget(GpuTarget):
         return opencl_limits()
 
 
-register_target(
-    "opencl",
-    OpenCLTarget,
-    "an OpenCL device (GPU, or PoCL on the processor); opencl:mali-g72 compiles for a named one",
+DECLARED = (
+    TargetKind(
+        "opencl",
+        "an OpenCL device (GPU, or PoCL on the processor); "
+        "opencl:mali-g72 compiles for a named one",
+        OpenCLTarget,
+    ),
 )

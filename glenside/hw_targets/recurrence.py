@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from glenside.errors import ShapeError
-from glenside.hw_targets.offload import add_to_target
+from glenside.hw_targets.operation import cycles_of_calls
+from glenside.hw_targets.registry import REGISTRY
 from glenside.language import builders
 from glenside.language.shape import FLOATS, AccessType, Shape
 from glenside.language.term import Term
-from glenside.language.units import Unit, register_unit
-from glenside.rewrites.declared import declare_rule
+from glenside.language.units import Unit
 
 if TYPE_CHECKING:
     from glenside.rewrites.ruleset import Rule
@@ -42,6 +42,7 @@ class LSTM:
     :param cycles: of one call, from T, N, K and H.
     :param area: as of :class:`~glenside.hw_targets.accelerator.Accelerator`.
     :param summary: what ``glenside targets`` says of the target.
+    :param known: as of :class:`~glenside.hw_targets.accelerator.Accelerator`.
     """
 
     name: str
@@ -52,7 +53,10 @@ class LSTM:
     cycles: Callable[[int, int, int, int], float] | None = None
     area: float | None = None
     summary: str = ""
+    known: InitVar[bool] = True
 
+    joins: ClassVar[bool] = True
+    unit: Unit = field(init=False, repr=False)
     functions: ClassVar[frozenset[str]] = frozenset({"dot", "add", "mul", "sigmoid", "tanh"})
     """What it computes."""
     operands: ClassVar[Mapping[str, str]] = {
@@ -64,17 +68,21 @@ class LSTM:
         "b": "((4 H) ())",
     }
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, known: bool) -> None:
         simulate = self.simulate
-        add_to_target(self)
-        register_unit(
-            Unit(
-                self.name,
-                self.term,
-                simulate and (lambda _, arrays: np.asarray(simulate(*arrays), arrays[0].dtype)),
-            )
+        unit = Unit(
+            self.name,
+            self.term,
+            simulate and (lambda _, arrays: np.asarray(simulate(*arrays), arrays[0].dtype)),
+            target=self.target,
+            cycles=cycles_of_calls(self),
+            area=lambda parameters: self.area,
+            rule=self.rule,
+            declaration=self,
         )
-        declare_rule(self.name, self.rule)
+        object.__setattr__(self, "unit", unit)
+        if known:
+            REGISTRY.add(self)
 
     def term(self, parameters: Shape, operands: Sequence[Term]) -> Term:
         """What one call computes; raises :class:`ShapeError`."""

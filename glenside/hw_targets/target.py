@@ -1,24 +1,18 @@
-"""Targets: what a program can be optimised for, found by name.
+"""What targets and compiled programs offer.
 
 A target adds the rewrites that find its units, the cost model by which programs are chosen, and the
-compiler that makes them run. A new one is one module that registers a factory::
-
-    register_target("my-unit", make_my_target, "what it is, how its options are written")
-
-and can live outside this package. Heavy libraries (egglog, TVM) are imported by the methods that
-need them, so that listing targets is quick.
+compiler that makes them run. Heavy libraries (egglog, TVM) are imported by the methods that need
+them, so that listing targets is quick.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from glenside.errors import TargetError
 from glenside.language import AccessType, Term
 
 if TYPE_CHECKING:
@@ -85,9 +79,9 @@ class Target(Protocol):
         """Compiles an extracted program."""
 
 
-def check_can_save(target: str | Target) -> None:
+def check_can_save(target: Target) -> None:
     """:raises TargetError: programs for the target need a linker to be saved, and there is none."""
-    if getattr(find_target(target), "links", True):
+    if getattr(target, "links", True):
         from glenside.codegen.linking import find_linker
 
         find_linker()
@@ -100,39 +94,3 @@ class TargetKind:
     name: str
     summary: str
     make: Callable[[str], Target]
-
-
-_KINDS: dict[str, TargetKind] = {}
-
-
-def register_target(name: str, make: Callable[[str], Target], summary: str) -> None:
-    """Makes a family of targets known; registering a name anew replaces it."""
-    _KINDS[name] = TargetKind(name, summary, make)
-
-
-def targets() -> tuple[TargetKind, ...]:
-    """All registered families, by name."""
-    return tuple(_KINDS[name] for name in sorted(_KINDS))
-
-
-def find_target(target: str | Target) -> Target:
-    """The target of that name, ``a+b`` having the units of both.
-
-    :raises TargetError: there is none; says which there are.
-    """
-    if not isinstance(target, str):
-        if not hasattr(target, "compile"):
-            raise TargetError(f"a target is a name or a Target, got {target!r}")
-        return target
-    if "+" in target:
-        from glenside.hw_targets.offload import joined
-
-        return joined(target)
-    name, _, options = target.partition(":")
-    kind = _KINDS.get(name)
-    if kind is None:
-        close = difflib.get_close_matches(name, _KINDS, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        known = "; ".join(f"{k.name} ({k.summary})" for k in targets())
-        raise TargetError(f"unknown target {target!r}: {hint}the targets are {known}")
-    return kind.make(options)

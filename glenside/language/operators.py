@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from glenside.errors import InputError, ShapeError
-from glenside.language import units
+from glenside.language import invocation
 from glenside.language.denotation import (
     Apply,
     Constant,
@@ -983,12 +983,14 @@ class _Call:
 
     @staticmethod
     def infer(types: Types, a: Values) -> AccessType:
-        return units.infer_batch(units.find_unit(a["unit"]), a["parameters"], types, a["batch"])
+        return invocation.infer_batch(
+            invocation.find(a["unit"]), a["parameters"], types, a["batch"]
+        )
 
     @staticmethod
     def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
-        unit = units.find_unit(a["unit"])
-        return units.run_batch(unit, a["parameters"], types, arrays, a.get("batch", 0))
+        unit = invocation.find(a["unit"])
+        return invocation.run_batch(unit, a["parameters"], types, arrays, a.get("batch", 0))
 
 
 @_operator(
@@ -1009,7 +1011,7 @@ class _Blocked:
 
     @staticmethod
     def infer(types: Types, a: Values) -> AccessType:
-        unit = units.find_unit(a["unit"])
+        unit = invocation.find(a["unit"])
         what = f"blocked {a['unit']} {a['parameters']} of {types[0]} and {types[1]}"
         if unit.array is None:
             raise ShapeError(f"{what}: the unit has no matrix product to tile")
@@ -1027,9 +1029,9 @@ class _Blocked:
     @staticmethod
     def evaluate(arrays: list[Array], types: Types, a: Values) -> Array:
         accumulate = a["accumulate"] or types[0].dtype
-        unit = units.find_unit(a["unit"])
+        unit = invocation.find(a["unit"])
         left, right = arrays
-        return units.run_blocked(unit, a["parameters"], left, right, a["batch"], accumulate)
+        return invocation.run_blocked(unit, a["parameters"], left, right, a["batch"], accumulate)
 
     @staticmethod
     def denote(logic: Logic, x: Operands, a: Values) -> Denotation:

@@ -1,26 +1,23 @@
-"""Accelerator units as the language sees them: what an invocation means and how it is simulated.
-
-Hardware lives outside the language (``glenside.hw_targets``); here is only the registry through
-which a ``call`` finds its meaning. A unit is registered once, when the module that declares it is
-imported.
+"""Accelerator units as the language sees them: what an invocation means and how it is simulated,
+and what is said of the hardware behind it, which lives outside the language.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from glenside.errors import ShapeError
+from glenside.language import builders, invocation
+from glenside.language.interpreter import evaluate
 from glenside.language.shape import AccessType, Shape
+from glenside.language.term import Term, forget_calls, rebuild
 
 if TYPE_CHECKING:
     from glenside.language.denotation import Denotation, Lengths, Logic
-    from glenside.language.term import Term
 
 Array = np.ndarray[Any, Any]
 
@@ -39,6 +36,11 @@ class Unit:
     operands that share one axis in front, where a batch has one. ``denote(logic, operands,
     parameters)`` is the meaning for sizes that are symbols, without which no rule that makes calls
     can be proved.
+
+    Of the hardware: ``target`` is the name of the target that has it, with its options where these
+    decide. ``cycles(op, parameters, batch, operands)`` are those of one ``call`` or ``blocked``
+    product, None where nothing says them, ``area(parameters)`` its multipliers. ``rule`` makes the
+    rewrite that finds it, ``declaration`` is what all this follows from, if anything.
     """
 
     name: str
@@ -48,6 +50,11 @@ class Unit:
     in_products: Callable[[Shape, tuple[Term, ...]], Term] | None = None
     meaning_of_batch: Callable[[Shape, tuple[Term, ...]], Term] | None = None
     denote: Callable[[Logic, Sequence[Denotation], Lengths], Denotation] | None = None
+    target: str = ""
+    cycles: Callable[[str, Shape, int, Sequence[AccessType]], float | None] | None = None
+    area: Callable[[Shape], float | None] | None = None
+    rule: Callable[[], object] | None = None
+    declaration: object = None
 
     @staticmethod
     def _applied(
@@ -55,9 +62,6 @@ class Unit:
         parameters: Shape,
         operands: Sequence[AccessType],
     ) -> Term:
-        # Terms are declared on top of this module, so they are not known when it is imported.
-        from glenside.language import builders
-
         leaves = tuple(builders.leaf(f"operand{i}", of) for i, of in enumerate(operands))
         return what(parameters, leaves)
 
@@ -76,49 +80,10 @@ class Unit:
         simulate = self.simulate
         if simulate is not None:
             return lambda arrays: simulate(parameters, arrays)
-        from glenside.language.interpreter import evaluate
-
         term = self._applied(self.in_products or self.meaning, parameters, operands)
         return lambda arrays: evaluate(
             [term], {f"operand{i}": array for i, array in enumerate(arrays)}
         )[0]
-
-
-def infer_batch(
-    unit: Unit, parameters: Shape, operands: Sequence[AccessType], batch: int
-) -> AccessType:
-    """Type of one invocation for each position on the first ``batch`` outer axes, which are shared.
-
-    :raises ShapeError: the operands do not share them, or the unit does not take the rest.
-    """
-    if not batch:
-        return unit.infer(parameters, operands)
-    shared = {each.outer[:batch] for each in operands}
-    if batch < 0 or len(shared) != 1 or len(next(iter(shared))) != batch:
-        shown = ", ".join(map(str, operands))
-        raise ShapeError(f"call {unit.name}: {shown} do not share their first {batch} outer axes")
-    result = unit.infer(parameters, [without_batch(each, batch) for each in operands])
-    return AccessType(shared.pop() + result.outer, result.item, result.dtype)
-
-
-def run_batch(
-    unit: Unit, parameters: Shape, operands: Sequence[AccessType], arrays: list[Array], batch: int
-) -> Array:
-    """Value of such invocations, one after the other: the unit sees operands of one only."""
-    if not batch:
-        return unit.run(parameters, operands, arrays)
-    each = [without_batch(of, batch) for of in operands]
-    result = infer_batch(unit, parameters, operands, batch)
-    values = np.empty(result.shape, result.dtype)
-    invoke = unit.runner(parameters, each)
-    for position in np.ndindex(*result.outer[:batch]):
-        values[position] = invoke([np.asarray(array[position], order="C") for array in arrays])
-    return values
-
-
-def without_batch(access: AccessType, batch: int) -> AccessType:
-    """What one invocation of a batch sees of an operand."""
-    return AccessType(access.outer[batch:], access.item, access.dtype)
 
 
 def meaning(term: Term, children: Sequence[Term]) -> Term:
@@ -126,9 +91,6 @@ def meaning(term: Term, children: Sequence[Term]) -> Term:
 
     :raises ShapeError: it is a batch of calls, which have no term together.
     """
-    from glenside.language import builders
-    from glenside.language.term import rebuild
-
     if term.op == "call":
         unit = find_unit(term["unit"])
         if term["batch"] == 1 and unit.meaning_of_batch is not None:
@@ -145,67 +107,31 @@ def meaning(term: Term, children: Sequence[Term]) -> Term:
     return rebuild(term, children)
 
 
-_UNITS: dict[str, Unit] = {}
-
-
 def register_unit(unit: Unit) -> Unit:
     """Makes ``unit`` known under its name; registering a name anew replaces the unit.
 
     Terms that exist keep the type that they have.
     """
-    from glenside.language.term import forget_calls
-
     forget_calls(unit.name)
-    _UNITS[unit.name] = unit
+    invocation.put(unit)
     return unit
 
 
 def is_unit(name: str) -> bool:
-    """Whether a unit of that name is registered."""
-    return name in _UNITS
+    """Whether a unit of that name is known."""
+    return invocation.look_up(name) is not None
+
+
+def known_unit(name: str) -> Unit | None:
+    """The unit of that name, if there is one."""
+    return cast("Unit | None", invocation.look_up(name))
 
 
 def find_unit(name: str) -> Unit:
     """The unit of that name; raises :class:`ShapeError` naming those that exist."""
-    if name not in _UNITS:
-        known = ", ".join(sorted(_UNITS)) or "none"
-        raise ShapeError(f"no accelerator unit is called {name!r} (registered: {known})")
-    return _UNITS[name]
+    return cast(Unit, invocation.find(name))
 
 
-def run_blocked(
-    unit: Unit, parameters: Shape, a: Array, b: Array, batch: int, accumulate: str
-) -> Array:
-    """A matrix product of any size in passes over one array of the unit.
-
-    ``a`` is ``(batch axes, M axes, K)``, ``b`` is ``(batch axes, N axes, K)``; the result is
-    ``(batch axes, M axes, N axes)`` in ``accumulate``. Each pass multiplies a stream of ``M`` rows
-    with one weight tile of ``rows x columns``; edge tiles are padded with zeros to that size, so
-    the simulator never sees another one.
-    """
-    assert unit.array is not None
-    rows, columns = unit.array(parameters)
-    shared, depth = a.shape[:batch], a.shape[-1]
-    a_outer, b_outer = a.shape[batch:-1], b.shape[batch:-1]
-    groups, m, n = math.prod(shared), math.prod(a_outer), math.prod(b_outer)
-    stream = _to_multiple(a.reshape(groups, m, depth).astype(accumulate, copy=False), 2, rows)
-    weights = b.reshape(groups, n, depth).swapaxes(1, 2).astype(accumulate, copy=False)
-    weights = _to_multiple(_to_multiple(weights, 1, rows), 2, columns)
-    result = np.zeros((groups, m, weights.shape[2]), accumulate)
-    if m:
-        for group, low in itertools.product(range(groups), range(0, stream.shape[2], rows)):
-            part = np.ascontiguousarray(stream[group, :, low : low + rows])
-            for left in range(0, weights.shape[2], columns):
-                tile = weights[group, low : low + rows, left : left + columns]
-                done = unit.simulate(parameters, [part, tile]) if unit.simulate else part @ tile
-                result[group, :, left : left + columns] += done
-    return np.ascontiguousarray(result[:, :, :n]).reshape(shared + a_outer + b_outer)
-
-
-def _to_multiple(array: Array, axis: int, multiple: int) -> Array:
-    missing = -array.shape[axis] % multiple
-    if not missing:
-        return array
-    widths = [(0, 0)] * array.ndim
-    widths[axis] = (0, missing)
-    return np.pad(array, widths)
+def known_units() -> tuple[Unit, ...]:
+    """All units that are known."""
+    return cast("tuple[Unit, ...]", invocation.listed())

@@ -16,12 +16,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 from egglog import RewriteOrRule, Ruleset
 
 from glenside.errors import GlensideError
-from glenside.rewrites.declared import DECLARED
+from glenside.language.units import known_units
 
 FAMILIES = (
     "im2col",
@@ -114,8 +114,16 @@ class RuleSet:
 
 
 Cases = Callable[..., Iterable[RewriteOrRule]]
-_MAKERS: dict[str, Callable[..., Rule]] = {}
-_EXAMPLES: dict[str, tuple[object, ...]] = {}
+
+
+class _Maker(NamedTuple):
+    """What makes a rule, and the parameters with which it is checked."""
+
+    make: Callable[..., Rule]
+    example: tuple[object, ...]
+
+
+_MAKERS: dict[str, _Maker] = {}
 
 
 def rewrite_rule(
@@ -150,8 +158,7 @@ def rewrite_rule(
             return Rule(full_name, found, exact, analyses(), programs, where, chained)
 
         make.__doc__, make.__module__ = cases.__doc__, cases.__module__
-        _MAKERS[name] = make
-        _EXAMPLES[name] = tuple(example)
+        _MAKERS[name] = _Maker(make, tuple(example))
         return make
 
     return define
@@ -165,11 +172,12 @@ def rule_named(name: str) -> RuleSet:
     :raises GlensideError: no rule has that name, or it takes other parameters.
     """
     _import_families()
-    if name in DECLARED:
-        return RuleSet(name, (DECLARED[name](),), mapping=True)
+    units = _rules_of_units()
+    if name in units:
+        return RuleSet(name, (units[name](),), mapping=True)
     match = re.fullmatch(r"([\w-]+)(?:\((.*)\))?", name)
     if match is None or match[1] not in _MAKERS:
-        known = ", ".join(sorted({*_MAKERS, *DECLARED}))
+        known = ", ".join(sorted({*_MAKERS, *units}))
         raise GlensideError(f"no rule is called {name!r}; there are {known}")
     args: list[object] = []
     options: dict[str, object] = {}
@@ -180,7 +188,7 @@ def rule_named(name: str) -> RuleSet:
         else:
             args.append(_parameter(value))
     try:
-        rule = _MAKERS[match[1]](*args, **options)
+        rule = _MAKERS[match[1]].make(*args, **options)
     except TypeError as problem:
         raise GlensideError(f"rule {name!r} takes other parameters: {problem}") from None
     return RuleSet(rule.name, (rule,))
@@ -191,10 +199,16 @@ def all_rules() -> RuleSet:
     those of the accelerators that are declared."""
     _import_families()
     # A user's own rules are registered too, but do not ship.
-    ours = (name for name in sorted(_MAKERS) if _MAKERS[name].__module__.startswith("glenside."))
-    rules = [_MAKERS[name](*_EXAMPLES[name]) for name in ours]
-    rules += [DECLARED[name]() for name in sorted(DECLARED)]
-    return RuleSet("all", tuple(rules))
+    makers = [_MAKERS[name] for name in sorted(_MAKERS)]
+    ours = (each for each in makers if each.make.__module__.startswith("glenside."))
+    rules = [maker.make(*maker.example) for maker in ours]
+    return RuleSet("all", (*rules, *(make() for _, make in sorted(_rules_of_units().items()))))
+
+
+def _rules_of_units() -> dict[str, Callable[[], Rule]]:
+    """What makes the rewrite of each unit that is declared, by the unit's name."""
+    known = ((each.name, each.rule) for each in known_units())
+    return {name: cast(Callable[[], Rule], rule) for name, rule in known if rule is not None}
 
 
 def as_ruleset(rules: object, name: str = "rules") -> RuleSet:
@@ -261,7 +275,7 @@ def rules_in(module: ModuleType) -> list[RuleSet]:
         for each in vars(other).values()
     }
     found: list[RuleSet] = []
-    makers = {id(make) for make in _MAKERS.values()}
+    makers = {id(maker.make) for maker in _MAKERS.values()}
     for each in defined.values():
         if id(each) in foreign:
             continue

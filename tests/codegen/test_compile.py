@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-import glenside.hw_targets.systolic_array  # noqa: F401  (registers the unit)
 from glenside.codegen.compile import compile_terms
 from glenside.codegen.load import load as load_compiled
 from glenside.codegen.plan import PARAMETERS

@@ -7,7 +7,7 @@ import pytest
 
 from glenside.codegen.compile import compile_terms
 from glenside.frontends.lowering import phrases
-from glenside.hw_targets.target import find_target
+from glenside.hw_targets.registry import find_target
 from glenside.language.builders import access, compute, pad, slice_, tensor
 
 SIZE = 20

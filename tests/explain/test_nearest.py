@@ -5,8 +5,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from glenside.explain.nearest import Nearest, wanted_by
-from glenside.hw_targets import flexasr, hlscnn, vta
 from glenside.hw_targets.accelerator import Accelerator
+from glenside.hw_targets.units import flexasr, hlscnn, vta
 from glenside.language import topological_order
 from glenside.rewrites import RuleSet, saturate
 from tests.effort import tries

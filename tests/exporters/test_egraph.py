@@ -7,9 +7,8 @@ import pytest
 import glenside
 from glenside.errors import InputError
 from glenside.exporters.egraph import save_egraph, to_egraph_json
-from glenside.extraction import cpu_roofline, extract
-from glenside.hw_targets.target import find_target
-from glenside.hw_targets.timing import Cycles
+from glenside.extraction import Cycles, cpu_roofline, extract
+from glenside.hw_targets.registry import find_target
 from glenside.language import parse
 from glenside.rewrites import saturate
 from tests.extraction.toy import Priced, graph

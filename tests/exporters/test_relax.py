@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from tvm import relax
 
 import glenside
-import glenside.hw_targets.systolic_array
 import tests.strategies as random_terms
 from glenside.errors import GlensideError, ModelError
 from glenside.exporters.relax import to_relax

@@ -15,7 +15,7 @@ from glenside.extraction import (
     find_cost_model,
 )
 from glenside.extraction.cost import moved_bytes, read_bytes, scalar_operations
-from glenside.hw_targets import systolic_array
+from glenside.hw_targets.units import systolic_array
 from glenside.language import OPERATORS, AccessType, Term, topological_order
 from glenside.language import builders as b
 from glenside.rewrites import saturate

@@ -8,7 +8,7 @@ from glenside.errors import ExtractionError, UnsoundRewrite
 from glenside.extraction import MaximiseOffload, dag_cost, extract
 from glenside.extraction.dag import greedy_dag
 from glenside.extraction.problem import Solution, pose
-from glenside.hw_targets import systolic_array
+from glenside.hw_targets.units import systolic_array
 from glenside.language import AccessType, Term, topological_order
 from glenside.language import builders as b
 from glenside.rewrites.engine.frozen import ENode, FrozenEGraph

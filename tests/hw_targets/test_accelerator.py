@@ -8,8 +8,9 @@ import pytest
 import glenside
 from glenside.errors import CheckFailed, ShapeError, TargetError
 from glenside.hw_targets import Accelerator, find_target, targets
+from glenside.hw_targets.registry import REGISTRY
 from glenside.language import builders as b
-from glenside.language import evaluate, find_unit, topological_order, units
+from glenside.language import evaluate, find_unit, topological_order
 from glenside.rewrites import rule_named
 from glenside.rewrites.soundness import check_fires
 from tests.effort import tries
@@ -512,10 +513,10 @@ def test_a_saved_program_says_where_its_unit_was_declared(module, says, tmp_path
     def declare():
         exec("Accelerator('test-own', **GEMM)", {**globals(), "__name__": module})
 
-    declare()
-    product = b.compute("dot", b.cart_prod(*matrices()))
-    glenside.optimize(product, "test-own", check=False).save(tmp_path / "saved")
-    monkeypatch.delitem(units._UNITS, "test-own")
+    with REGISTRY.forgetting():
+        declare()
+        product = b.compute("dot", b.cart_prod(*matrices()))
+        glenside.optimize(product, "test-own", check=False).save(tmp_path / "saved")
     # A module that would be found is not imported either.
     (tmp_path / "my_units.py").write_text("raise SystemExit('imported')")
     monkeypatch.syspath_prepend(tmp_path)

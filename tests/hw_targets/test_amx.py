@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import glenside
-from glenside.hw_targets.amx import tdpb
+from glenside.hw_targets.units.amx import tdpb
 from glenside.language import builders as b
 from glenside.language import evaluate
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 import glenside
 from glenside.errors import CheckFailed, GlensideError, ShapeError, TargetError
 from glenside.extraction import FewestCycles, extract
+from glenside.extraction.cycles import term_cycles
 from glenside.hw_targets import expand, find_target
 from glenside.hw_targets.declare import samples
 from glenside.hw_targets.expansion import tile_calls
-from glenside.hw_targets.offload import accelerator_of
-from glenside.hw_targets.systolic_array import UNIT
-from glenside.hw_targets.timing import term_cycles
+from glenside.hw_targets.operation import accelerator_of
+from glenside.hw_targets.units.systolic_array import UNIT
 from glenside.language import Term, builders, evaluate, register_unit, topological_order, units
 from glenside.language.shape import FLOATS, NUMBERS
 from glenside.report import count_units
@@ -143,7 +143,7 @@ DECLARED = (
 def test_calls_of_declared_units(name: str, unrolled: bool) -> None:
     declared = accelerator_of(name)
     assert declared is not None
-    checked = declared._checked
+    checked = declared.checked
     fixed = {size: 2 * length + (length > 1) for size, length in declared.tiling.tile.items()}
     sizes = next(iter(samples.varied(checked.names, checked.conditions, fixed)))
     dtype = (declared.dtypes or ("float32",))[0]

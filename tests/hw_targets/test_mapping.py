@@ -6,14 +6,15 @@ import pytest
 from egglog import String, eq, i64
 
 from glenside.errors import UnsoundRewrite
-from glenside.hw_targets import Accelerator, flexasr, vta
+from glenside.hw_targets import Accelerator
 from glenside.hw_targets.declare import mapping
-from glenside.hw_targets.offload import accelerator_of
-from glenside.rewrites.declared import DECLARED
+from glenside.hw_targets.operation import accelerator_of
+from glenside.hw_targets.units import flexasr, vta
+from glenside.language.units import known_units
 from glenside.rewrites.soundness import check_fires, check_sound
 from tests.effort import tries
 
-SHIPPED = sorted(DECLARED)
+SHIPPED = sorted(unit.name for unit in known_units() if unit.declaration)
 
 
 @pytest.mark.parametrize("name", SHIPPED)

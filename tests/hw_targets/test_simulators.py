@@ -10,17 +10,20 @@ import pytest
 
 import glenside
 from glenside.check import relative_error
-from glenside.hw_targets import Accelerator, find_target, systolic_array
+from glenside.hw_targets import Accelerator, find_target
 from glenside.hw_targets.declare.samples import varied
-from glenside.hw_targets.offload import accelerator_of
+from glenside.hw_targets.operation import accelerator_of
+from glenside.hw_targets.units import systolic_array
 from glenside.language import builders as b
 from glenside.language import evaluate, topological_order
+from glenside.language.invocation import run_blocked
 from glenside.language.shape import FLOATS
-from glenside.language.units import run_blocked
-from glenside.rewrites.declared import DECLARED
+from glenside.language.units import known_units
 from tests.models import onnxruntime_answers, small_network
 
-SIMULATED = sorted(name for name in DECLARED if accelerator_of(name).simulate is not None)
+SIMULATED = sorted(
+    unit.name for unit in known_units() if getattr(unit.declaration, "simulate", None) is not None
+)
 IN_PASSES = [name for name in SIMULATED if isinstance(accelerator_of(name), Accelerator)]
 """Units of a size of their own; those of whole layers take any."""
 RNG = np.random.default_rng(0)
@@ -43,7 +46,7 @@ def array(declared, sizes, dtype):
 
 def call_of(unit):
     """Sizes of a call of two tiles and a bit each way (or lanes and a bit), and its operands."""
-    checked = unit._checked
+    checked = unit.checked
     lengths = {name: 2 * length for name, length in (unit.tile | unit.lanes).items()}
     odd = {name: length + 1 for name, length in lengths.items()}
     for fixed in (odd, lengths):
@@ -88,7 +91,7 @@ def test_a_simulator_sees_its_own_size_and_a_fault_in_one_tile_is_seen(name):
     np.testing.assert_array_equal(clean, right)
     passes = len(seen)
     assert passes >= 2 ** len(watched.tile)  # Two tiles at least, along each.
-    declared = watched._checked.operands.values()
+    declared = watched.checked.operands.values()
     for sizes, shapes in seen:
         assert all(sizes[name] == length for name, length in watched.tile.items())
         assert all(sizes[name] % length == 0 for name, length in watched.lanes.items())

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glenside.errors import ShapeError
-from glenside.hw_targets.systolic_array import NAME, UNIT
+from glenside.hw_targets.units.systolic_array import NAME, UNIT
 from glenside.language import evaluate, find_unit
 from glenside.language.builders import access, blocked, call, cart_prod, compute, tensor, transpose
 from glenside.language.shape import FLOATS, NUMBERS

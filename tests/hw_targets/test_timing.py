@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 import glenside
 from glenside.errors import ExtractionError
 from glenside.extraction import Roofline, extract, find_cost_model
+from glenside.extraction.cycles import Cycles, term_cycles
 from glenside.hw_targets import targets
-from glenside.hw_targets.offload import OffloadTarget, accelerator_of
-from glenside.hw_targets.systolic_array import NAME, pass_cycles
-from glenside.hw_targets.target import find_target
-from glenside.hw_targets.timing import Cycles, area_of, term_cycles
+from glenside.hw_targets.offload import OffloadTarget
+from glenside.hw_targets.operation import accelerator_of
+from glenside.hw_targets.registry import find_target
+from glenside.hw_targets.units.systolic_array import NAME, pass_cycles
 from glenside.language import Term, find_unit
 from glenside.language.builders import access, blocked, call, cart_prod, compute, tensor, transpose
 from glenside.report import count_units
@@ -81,12 +82,12 @@ def test_every_unit_that_ships_says_its_area_and_cycles() -> None:
         if not isinstance(target, OffloadTarget):
             continue
         seen += 1
-        assert area_of(target), kind.name
+        assert target.area, kind.name
         for unit in target.units:
             declared = accelerator_of(unit)
             assert declared is None or (declared.cycles and declared.area), unit
     assert seen >= 5
-    assert area_of(find_target(f"{NAME}:8x4")) == 32
+    assert find_target(f"{NAME}:8x4").area == 32
 
 
 def test_no_unit_multiplies_more_in_a_cycle_than_its_area() -> None:
@@ -105,7 +106,7 @@ def test_no_unit_multiplies_more_in_a_cycle_than_its_area() -> None:
         ),
     }  # fmt: skip
     for name, term in calls.items():
-        cycles, area = term_cycles(term), area_of(find_target(name))
+        cycles, area = term_cycles(term), find_target(name).area
         assert cycles is not None and area is not None
         busy = m * k * n / (cycles * area)
         assert 0.9 < busy <= 1, name

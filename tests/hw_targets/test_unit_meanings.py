@@ -7,7 +7,6 @@ import itertools
 import numpy as np
 import pytest
 
-import glenside.hw_targets  # noqa: F401  (registers the units)
 from glenside.errors import ShapeError
 from glenside.language import Term, builders, evaluate
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import glenside.hw_targets.systolic_array  # noqa: F401  (registers the unit)
 from glenside.errors import ShapeError
 from glenside.language import builders, evaluate, parse, to_text
 from glenside.language.syntax import read_expressions

@@ -9,7 +9,6 @@ import re
 import numpy as np
 import pytest
 
-import glenside.hw_targets.systolic_array  # noqa: F401  (registers the unit)
 from glenside.errors import GlensideError, InputError, ShapeError
 from glenside.language import OPERATORS, TRANSFORMERS, Term, evaluate, make
 from glenside.language.builders import (

@@ -9,17 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glenside.errors import ShapeError
-from glenside.language import Unit, builders, evaluate, find_unit, register_unit, units
+from glenside.language import Unit, builders, evaluate, find_unit, invocation, register_unit, units
 from glenside.language.builders import access, blocked, call, cart_prod, compute, tensor
 from glenside.language.shape import FLOATS, INTEGERS, NUMBERS
 from tests.strategies import environment, shapes
 
 
 @pytest.fixture(autouse=True)
-def registry(monkeypatch):
+def known():
     """What a test registers is gone after it; all begin with a multiplier."""
-    monkeypatch.setattr(units, "_UNITS", dict(units._UNITS))
-    multiplier()
+    with invocation.forgetting() as known:
+        multiplier()
+        yield known
 
 
 def multiplier(simulate=None, name="multiplier"):
@@ -57,10 +58,10 @@ def test_calls_are_of_the_unit_that_is_registered_now():
     assert call("adder", (), a, a) is after is not before
 
 
-def test_an_unknown_unit_is_named_with_those_there_are():
+def test_an_unknown_unit_is_named_with_those_there_are(known):
     with pytest.raises(ShapeError, match=r"'divider' \(registered: .*multiplier.*\)"):
         find_unit("divider")
-    units._UNITS.clear()
+    known.clear()
     with pytest.raises(ShapeError, match=r"\(registered: none\)"):
         find_unit("divider")
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-import glenside.hw_targets.systolic_array  # noqa: F401  (registers the unit)
 from glenside.frontends.onnx import import_model
 from glenside.language import Term
 from glenside.rewrites import FrozenEGraph, StopReason, saturate

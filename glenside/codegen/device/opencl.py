@@ -298,7 +298,7 @@ def _native_enqueue(cl: Any) -> Any:
     """``clEnqueueNDRangeKernel`` of the loader that pyopencl is bound to; None where the system
     does not find it from there."""
     try:
-        return ctypes.CDLL(cl._cl.__file__).clEnqueueNDRangeKernel
+        return ctypes.CDLL(cl._cl.__file__).clEnqueueNDRangeKernel  # noqa: SLF001 (its loader)
     except (OSError, AttributeError):
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from typing import Any
 
 from glenside.codegen.gpu.interface import DeviceLimits
@@ -10,54 +11,46 @@ from glenside.errors import TargetError
 
 _KIB = 1 << 10
 
-_AMPERE: dict[str, Any] = {
+_NVIDIA: dict[str, Any] = {
     "threads_per_group": 1024,
     "group_size": (1024, 1024, 64),
     "static_local_bytes": 48 * _KIB,
     "unit_registers": 65536,
     "thread_registers": 255,
     "warp": 32,
-    "vector_bytes": 16,
     "fp16": True,
     "fp64": True,
     "launch_seconds": 2e-6,
 }
-"""What devices from Ampere on have in common."""
+"""What NVIDIA's devices from Ampere on have in common."""
+
+# Peaks, bandwidth and launch time as measured on an H200; the rest from CUDA's occupancy rules for
+# compute capability 9.0.
+_H200 = DeviceLimits(
+    name="cuda:sm_90",
+    **_NVIDIA,
+    local_bytes=227 * _KIB,
+    unit_local_bytes=227 * _KIB,
+    unit_threads=2048,
+    unit_groups=32,
+    compute_units=132,
+    cluster_groups=8,
+    peak={"float32": 60e12, "float64": 30e12, "float16": 60e12},
+    tensor_peak={"float16": 790e12, "bfloat16": 790e12, "tf32": 395e12},
+    bandwidth=4.25e12,
+    cache_bandwidth=4.5e12,
+    cache_bytes=60 << 20,
+    clock=1.755e9,
+    architecture="sm_90",
+    warpgroups=True,
+)
 
 _PROFILES = (
-    # Peaks, bandwidth and launch time as measured on an H200; the rest from CUDA's occupancy rules
-    # for compute capability 9.0.
-    DeviceLimits(
-        name="cuda:sm_90",
-        threads_per_group=1024,
-        group_size=(1024, 1024, 64),
-        local_bytes=227 * _KIB,
-        static_local_bytes=48 * _KIB,
-        unit_local_bytes=227 * _KIB,
-        unit_threads=2048,
-        unit_groups=32,
-        unit_registers=65536,
-        thread_registers=255,
-        warp=32,
-        compute_units=132,
-        cluster_groups=8,
-        vector_bytes=16,
-        fp16=True,
-        fp64=True,
-        peak={"float32": 60e12, "float64": 30e12, "float16": 60e12},
-        tensor_peak={"float16": 790e12, "bfloat16": 790e12, "tf32": 395e12},
-        bandwidth=4.25e12,
-        cache_bandwidth=4.5e12,
-        cache_bytes=60 << 20,
-        clock=1.755e9,
-        launch_seconds=2e-6,
-        architecture="sm_90",
-        warpgroups=True,
-    ),
+    _H200,
     # A100 of 80 GB: NVIDIA's data sheet and white paper; rates of its cache are estimates.
     DeviceLimits(
         name="cuda:sm_80",
-        **_AMPERE,
+        **_NVIDIA,
         local_bytes=163 * _KIB,
         unit_local_bytes=164 * _KIB,
         unit_threads=2048,
@@ -75,7 +68,7 @@ _PROFILES = (
     # these units do at half of their rate.
     DeviceLimits(
         name="cuda:sm_86",
-        **_AMPERE,
+        **_NVIDIA,
         local_bytes=99 * _KIB,
         unit_local_bytes=100 * _KIB,
         unit_threads=1536,
@@ -91,7 +84,7 @@ _PROFILES = (
     ),
     DeviceLimits(
         name="cuda:sm_89",
-        **_AMPERE,
+        **_NVIDIA,
         local_bytes=99 * _KIB,
         unit_local_bytes=100 * _KIB,
         unit_threads=1536,
@@ -107,26 +100,17 @@ _PROFILES = (
     ),
     # NVIDIA's OpenCL on the same chip: no half floats, 48 KiB of local memory; kernels of a queue
     # follow each other 0.9 microseconds later than in CUDA's graphs.
-    DeviceLimits(
+    replace(
+        _H200,
         name="opencl:nvidia-h200",
-        threads_per_group=1024,
-        group_size=(1024, 1024, 64),
         local_bytes=48 * _KIB,
-        static_local_bytes=48 * _KIB,
-        unit_local_bytes=227 * _KIB,
-        unit_threads=2048,
-        unit_groups=32,
-        unit_registers=65536,
-        thread_registers=255,
-        warp=32,
-        compute_units=132,
-        fp64=True,
+        cluster_groups=1,
+        fp16=False,
         peak={"float32": 60e12, "float64": 30e12},
-        bandwidth=4.25e12,
-        cache_bandwidth=4.5e12,
-        cache_bytes=60 << 20,
-        clock=1.755e9,
+        tensor_peak={},
         launch_seconds=3e-6,
+        architecture="",
+        warpgroups=False,
     ),
     # ARM's optimisation guide for Bifrost: 12 cores of 3 engines with 4 lanes, 64 registers a
     # thread (more halve the threads), local memory lies in the ordinary cache. Phones' processors

@@ -17,7 +17,7 @@ from glenside.rewrites.engine.frozen import ENode, FrozenEGraph
 from glenside.rewrites.engine.query import contains_all
 
 if TYPE_CHECKING:
-    from glenside.explore.record import Exploration
+    from glenside.explore.record import Record
     from glenside.extraction import Cost, CostModel
 
 VERSION = 2
@@ -38,7 +38,7 @@ class _Texts:
         return found
 
 
-def page_data(exploration: Exploration) -> dict[str, Any]:
+def page_data(exploration: Record) -> dict[str, Any]:
     """The exploration as far as it has come.
 
     ``classes`` holds for each class ``[type, nodes, cost, name]``; a node is ``[operator,
@@ -91,7 +91,7 @@ def page_data(exploration: Exploration) -> dict[str, Any]:
     }
 
 
-def _passes(exploration: Exploration) -> list[dict[str, Any]]:
+def _passes(exploration: Record) -> list[dict[str, Any]]:
     costs = exploration.costs
     brought = exploration.history.nodes_by_rule
     return [
@@ -142,7 +142,7 @@ def _defaults() -> dict[str, dict[str, str]]:
     }
 
 
-def _names(exploration: Exploration, egraph: FrozenEGraph) -> dict[int, str]:
+def _names(exploration: Record, egraph: FrozenEGraph) -> dict[int, str]:
     """What the user's model calls the values of classes."""
     where = contains_all(egraph, exploration.model.names)
     found: dict[int, str] = {}

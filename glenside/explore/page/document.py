@@ -13,7 +13,7 @@ from glenside.explore.page.data import page_data
 from glenside.files import write_text
 
 if TYPE_CHECKING:
-    from glenside.explore.record import Exploration
+    from glenside.explore.record import Record
 
 _DOCUMENT = """\
 <!doctype html>
@@ -49,7 +49,7 @@ def asset(name: str) -> str:
     return (resources.files(__package__) / name).read_text(encoding="utf-8")
 
 
-def page(exploration: Exploration) -> str:
+def page(exploration: Record) -> str:
     """The page as text."""
     data = json.dumps(page_data(exploration), separators=(",", ":"), allow_nan=False)
     return _DOCUMENT.format(
@@ -61,7 +61,7 @@ def page(exploration: Exploration) -> str:
     )
 
 
-def write_page(exploration: Exploration, path: str | Path) -> Path:
+def write_page(exploration: Record, path: str | Path) -> Path:
     """Writes the page, which works from disk and without a network.
 
     :raises GlensideError: the file cannot be written.

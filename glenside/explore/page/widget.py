@@ -9,7 +9,7 @@ from glenside.explore.page.data import page_data
 from glenside.explore.page.document import asset
 
 if TYPE_CHECKING:
-    from glenside.explore.record import Exploration
+    from glenside.explore.record import Record
 
 _EXPORT = """
 export default {
@@ -30,7 +30,7 @@ export default {
 """
 
 
-def widget(exploration: Exploration) -> Any:
+def widget(exploration: Record) -> Any:
     """The exploration as it is now, as an anywidget.
 
     :raises GlensideError: anywidget is not installed.

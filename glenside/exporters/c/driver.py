@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from glenside.exporters.c.kernels import c_type
 from glenside.exporters.c.naming import distinct, identifier
-from glenside.hw_targets.offload import Operation, accelerator_of
+from glenside.hw_targets.operation import Operation, accelerator_of
 from glenside.language.shape import AccessType, Shape
 from glenside.language.units import find_unit
 

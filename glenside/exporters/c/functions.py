@@ -16,8 +16,9 @@ from glenside.errors import TargetError
 from glenside.exporters.c.driver import UnitFunction, UnitFunctions
 from glenside.exporters.c.kernels import CKernel, c_kernels, c_type
 from glenside.exporters.c.naming import distinct, identifier
+from glenside.language.invocation import without_batch
 from glenside.language.shape import AccessType
-from glenside.language.units import find_unit, without_batch
+from glenside.language.units import find_unit
 
 Array = np.ndarray[Any, Any]
 
@@ -222,7 +223,7 @@ class _Writer:
     def _batch(
         self, step: PythonCall, types: Sequence[AccessType], packed: Sequence[str], result: str
     ) -> None:
-        """One invocation for each position on the shared axes: see ``language.units.run_batch``."""
+        """One invocation for each position on the shared axes: ``invocation.run_batch``."""
         assert self.units is not None
         batch = step.attributes["batch"]
         count = math.prod(types[0].outer[:batch])
@@ -263,7 +264,7 @@ class _Writer:
     def _blocked(
         self, step: PythonCall, types: Sequence[AccessType], packed: Sequence[str], result: str
     ) -> None:
-        """A product of any size in passes over one array: see ``language.units.run_blocked``."""
+        """A product of any size in passes over one array: ``invocation.run_blocked``."""
         assert self.units is not None
         attributes, (a, b) = step.attributes, types
         kind = attributes["accumulate"] or a.dtype

@@ -22,7 +22,7 @@ from glenside.language.requirements import outside
 from glenside.language.shape import DTYPES
 
 if TYPE_CHECKING:
-    from glenside.frontends.onnx.importer import Importer
+    from glenside.frontends.onnx.scope import Scope
 
 Array = np.ndarray[Any, Any]
 Result = Term | Array | Sequence[Any]
@@ -188,7 +188,7 @@ class Node:
         self,
         proto: onnx.NodeProto,
         opset: int,
-        importer: Importer,
+        importer: Scope,
         used: Collection[str] | None = None,
     ) -> None:
         """

@@ -20,11 +20,12 @@ import numpy as np
 
 from glenside.errors import GlensideError, InputError, UnsoundRewrite
 from glenside.language.interpreter import evaluate
+from glenside.language.invocation import run_batch
 from glenside.language.operators import OPERATORS
 from glenside.language.shape import is_float
 from glenside.language.syntax import to_text
 from glenside.language.term import Term, make, topological_order
-from glenside.language.units import find_unit, run_batch
+from glenside.language.units import find_unit
 from glenside.rewrites.engine.blame import LONGEST
 from glenside.rewrites.engine.frozen import ENode, FrozenEGraph
 from glenside.rewrites.engine.saturation import Saturation, saturate

@@ -6,11 +6,11 @@ import pytest
 import glenside
 from glenside.errors import TargetError
 from glenside.hw_targets import Accelerator
-from glenside.hw_targets.offload import _TARGETS
 from glenside.language import builders as b
 from glenside.language import evaluate, parse
 from glenside.language.functions import FUNCTIONS
 from glenside.language.shape import INTEGERS
+from glenside.language.units import known_units
 from glenside.rewrites.soundness import check_fires
 from tests.effort import tries
 
@@ -22,8 +22,7 @@ FOLDS = [
 VECTORS = {"x": "((N) ())", "y": "((N) ())"}
 SHIPPED = [
     unit
-    for members in _TARGETS.values()
-    for unit in members.values()
+    for unit in (known.declaration for known in known_units())
     # Units that differ in numbers have the same term.
     if isinstance(unit, Accelerator) and not unit.numerics and "batch-tdp" not in unit.name
 ]
@@ -49,7 +48,7 @@ def test_an_operand_is_left_out_only_where_its_default_changes_nothing(name, val
     check_fires(unit.rule(), examples=tries(5))
     function = FUNCTIONS[name]
     leaves_out = value == function.neutral and (function.commutes or side == "y")
-    assert any(form.absent for form in unit._forms) == leaves_out
+    assert any(form.absent for form in unit.forms) == leaves_out
     kept, gone = np.arange(-6, 7, dtype="int32"), np.full(13, value, "int32")
     sides = (kept, gone) if side == "y" else (gone, kept)
     if leaves_out:
@@ -68,7 +67,7 @@ def test_an_operand_at_two_places_is_left_out_at_neither_alone(inner, outer, val
         "(access 0 ?y))))",
         defaults={"y": value},
     )
-    assert not any(form.absent for form in unit._forms)
+    assert not any(form.absent for form in unit.forms)
     x, y = (b.tensor(name, (3,), "int32") for name in ("x", "y"))
     alone = b.elementwise(outer, x, y)
     program = glenside.optimize(alone, "test-twice", check=False)
@@ -139,7 +138,7 @@ def test_constants_compare_in_their_dtype():
         computes=gelu_scale(0.7071067811865476),
         also=[gelu_scale(0.70710678118654752440)],
     )
-    assert unit._checked.dtypes == ("float32",)
+    assert unit.checked.dtypes == ("float32",)
     for value in (0.7071067811865476, float(np.float32(0.7071067811865476))):
         factor = b.access(b.constant(value, (4,)), 0)
         x = b.access(b.tensor("x", (4,)), 0)
@@ -152,7 +151,7 @@ def test_constants_compare_in_their_dtype():
 @pytest.mark.parametrize("unit", SHIPPED, ids=lambda unit: unit.name)
 def test_what_is_printed_of_a_unit_is_a_term_of_a_unit(unit):
     """The term of a call as Glenside prints it, ``let`` and all, declares the same at one size."""
-    checked = unit._checked
+    checked = unit.checked
     sizes = next(iter(_sizes(unit)))
     dtype = "float32" if "float32" in checked.dtypes else checked.dtypes[0]
     types = {name: each.of(sizes, dtype) for name, each in checked.operands.items()}
@@ -169,7 +168,7 @@ def test_what_is_printed_of_a_unit_is_a_term_of_a_unit(unit):
 def _sizes(unit):
     from glenside.hw_targets.declare.samples import samples
 
-    checked = unit._checked
+    checked = unit.checked
     own = {size.text for each in checked.operands.values() for size in each.axes}
     for sizes in samples(checked.names, checked.conditions):
         if all(sizes[name] >= 1 for name in checked.names if name in own):

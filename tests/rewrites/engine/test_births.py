@@ -2,7 +2,6 @@
 
 import pytest
 
-import glenside.hw_targets.systolic_array  # noqa: F401  (registers the unit)
 from glenside.frontends import load_model
 from glenside.language import builders
 from glenside.rewrites import PRESENT, EGraph, saturate

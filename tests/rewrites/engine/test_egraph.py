@@ -96,7 +96,6 @@ from glenside.rewrites import saturate
 from glenside.rewrites.rules.im2col import IM2COL
 from glenside.rewrites.rules.layout import LAYOUT
 from glenside.rewrites.rules.tensorize import systolic_rules
-import glenside.hw_targets.systolic_array
 term = parse('''(compute dot (cart-prod (access 1 (tensor k (8 3 3 3)))
     (squeeze 0 (windows (3 3 3) (1 1 1) (access 0 (tensor img (3 8 8)))))))''')
 print(saturate([term], [IM2COL, LAYOUT, systolic_rules(4, 4)]).egraph)

@@ -2,7 +2,6 @@
 
 import pytest
 
-import glenside.hw_targets.systolic_array  # noqa: F401  (registers the unit)
 from glenside.frontends import load_model
 from glenside.language import Term, builders, topological_order
 from glenside.rewrites import PRESENT, EGraph, RuleSet, Watched, first_seen, rule_named, saturate

@@ -10,7 +10,6 @@ from egglog import Vec, eq, i64, rule, union, var, vars_
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import glenside.hw_targets  # noqa: F401  (registers the units)
 from glenside.extraction import extract
 from glenside.frontends.onnx import import_model
 from glenside.hw_targets import find_target

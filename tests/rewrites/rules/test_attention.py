@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-import glenside.hw_targets  # noqa: F401  (registers the units)
 from glenside.extraction import extract
 from glenside.hw_targets import find_target
 from glenside.language import Term, builders, evaluate, topological_order

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-import glenside.hw_targets.systolic_array  # noqa: F401  (registers the unit)
 from glenside.errors import GlensideError
 from glenside.language import Term, builders, topological_order
 from glenside.rewrites import FrozenEGraph, RuleSet, StopReason, contains, matches, rule_named

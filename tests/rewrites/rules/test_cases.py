@@ -13,7 +13,6 @@ from typing import Any, get_args
 
 import pytest
 
-import glenside.hw_targets  # noqa: F401  (registers the units)
 from glenside.errors import GlensideError
 from glenside.extraction import MaximiseOffload, extract
 from glenside.frontends.kinds import Ints

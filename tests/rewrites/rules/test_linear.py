@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import glenside.hw_targets  # noqa: F401  (registers the units)
 from glenside.extraction import MaximiseOffload, extract
 from glenside.language import Term, builders, topological_order
 from glenside.rewrites import RuleSet, Saturation, StopReason, matches, rule_named

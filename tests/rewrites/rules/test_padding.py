@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import glenside.hw_targets.systolic_array  # noqa: F401  (registers the unit)
 from glenside.errors import GlensideError
 from glenside.language import Term, builders, evaluate, topological_order
 from glenside.rewrites import EGraph, StopReason, contains, matches, rule_named

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-import glenside.hw_targets  # noqa: F401  (registers the units)
 from glenside.errors import GlensideError
 from glenside.language import Term, builders
 from glenside.rewrites import Rule, StopReason, contains, matches, rule_named

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-import glenside.hw_targets  # noqa: F401  (registers the units)
 from glenside.language import Term
 from glenside.rewrites import Rule, RuleSet, StopReason
 from glenside.rewrites.rules.layout import LAYOUT

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import glenside.hw_targets  # noqa: F401  (registers the units)
 from glenside.errors import GlensideError
 from glenside.extraction import MaximiseOffload, extract
 from glenside.hw_targets.expansion import tile_calls

@@ -12,7 +12,6 @@ import pytest
 from egglog import Fact, RewriteOrRule, String, Vec, eq, i64, ne, rule, union, var, vars_
 from hypothesis import strategies as st
 
-import glenside.hw_targets  # noqa: F401  (registers the units)
 from glenside.language import Term, builders
 from glenside.rewrites import Rule, rule_named
 from glenside.rewrites.engine.known_zeros import known_zero, known_zeros

@@ -17,7 +17,6 @@ from egglog import (
     vars_,
 )
 
-import glenside.hw_targets  # noqa: F401  (Declares the units, whose rules ship too.)
 from glenside.errors import UnsoundRewrite
 from glenside.rewrites import Rule, rewrite_rule
 from glenside.rewrites.ruleset import all_rules

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from glenside.errors import ShapeError
 from glenside.frontends.kinds import Ints, Terms
@@ -91,7 +92,20 @@ def _narrowed(x: Term, dtype: str) -> Term:
     return builders.cast(inside, dtype)
 
 
-def _sum(function: str) -> Callable[..., Term]:
+class _Scaled(NamedTuple):
+    """An operand: quantised numbers, what they stand for, and the axis of scales of their own."""
+
+    numbers: Term
+    scale: Term
+    zero: Term
+    axis: int
+
+
+def _of_two(
+    compute: Callable[[Constants, _Scaled, _Scaled, Term, Term], Term],
+) -> Callable[..., Term]:
+    """What operators of two operands have in common: each has its scale, so has the result."""
+
     def apply(
         constants: Constants,
         a: Term,
@@ -106,45 +120,44 @@ def _sum(function: str) -> Callable[..., Term]:
         lhs_axis: int = -1,
         rhs_axis: int = -1,
     ) -> Term:
-        """Both brought to the scale of the result in int32, then added or subtracted."""
-        left, right = (
-            requantize(
-                constants, x, scale, zero, out_scale, out_zero, axis=axis, out_dtype="int32"
-            )
-            for x, scale, zero, axis in ((a, a_scale, a_zero, lhs_axis),
-                                         (b, b_scale, b_zero, rhs_axis))
-        )  # fmt: skip
-        zero = builders.cast(builders.reshape(out_zero, ()), "int32")
-        total = elementwise(function, left, right)
-        total = sub(total, zero) if function == "add" else add(total, zero)
-        return _narrowed(total, a.dtype)
+        left = _Scaled(a, a_scale, a_zero, lhs_axis)
+        right = _Scaled(b, b_scale, b_zero, rhs_axis)
+        return compute(constants, left, right, out_scale, out_zero)
 
+    apply.__doc__ = compute.__doc__
     return apply
 
 
-operator("qnn.add")(_sum("add"))
-operator("qnn.subtract")(_sum("sub"))
+def _sum(function: str) -> Callable[..., Term]:
+    def total(
+        constants: Constants, a: _Scaled, b: _Scaled, out_scale: Term, out_zero: Term
+    ) -> Term:
+        """Both brought to the scale of the result in int32, then added or subtracted."""
+        left, right = (
+            requantize(
+                constants,
+                each.numbers,
+                each.scale,
+                each.zero,
+                out_scale,
+                out_zero,
+                axis=each.axis,
+                out_dtype="int32",
+            )
+            for each in (a, b)
+        )
+        zero = builders.cast(builders.reshape(out_zero, ()), "int32")
+        both = elementwise(function, left, right)
+        both = sub(both, zero) if function == "add" else add(both, zero)
+        return _narrowed(both, a.numbers.dtype)
+
+    return _of_two(total)
 
 
-@operator("qnn.mul")
-def mul_(
-    constants: Constants,
-    a: Term,
-    b: Term,
-    a_scale: Term,
-    a_zero: Term,
-    b_scale: Term,
-    b_zero: Term,
-    out_scale: Term,
-    out_zero: Term,
-    *,
-    lhs_axis: int = -1,
-    rhs_axis: int = -1,
-) -> Term:
+def _product(constants: Constants, a: _Scaled, b: _Scaled, out_scale: Term, out_zero: Term) -> Term:
     """The product in int32, brought to the scale of the result."""
-    left = less_zero(a, a_zero, _settle_axis(a, lhs_axis))
-    right = less_zero(b, b_zero, _settle_axis(b, rhs_axis))
-    scale = number_of(constants, a_scale, "lhs_scale") * number_of(constants, b_scale, "rhs_scale")
+    left, right = (less_zero(x, zero, _settle_axis(x, axis)) for x, _, zero, axis in (a, b))
+    scale = number_of(constants, a.scale, "lhs_scale") * number_of(constants, b.scale, "rhs_scale")
     return requantize(
         constants,
         mul(left, right),
@@ -152,8 +165,13 @@ def mul_(
         builders.constant(0, (), "int32"),
         out_scale,
         out_zero,
-        out_dtype=a.dtype,
+        out_dtype=a.numbers.dtype,
     )
+
+
+operator("qnn.add")(_sum("add"))
+operator("qnn.subtract")(_sum("sub"))
+operator("qnn.mul")(_of_two(_product))
 
 
 def _hardswish(x: Term) -> Term:

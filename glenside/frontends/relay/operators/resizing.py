@@ -40,8 +40,9 @@ def _resize(form: str) -> Callable[..., Term]:
     return lower
 
 
-for _suffix, _form in IMAGES.items():
-    operator(f"image.resize{_suffix}")(_resize(_form))
+_RESIZE = {f"image.resize{suffix}": _resize(form) for suffix, form in IMAGES.items()}
+for _name, _lower in _RESIZE.items():
+    operator(_name)(_lower)
 
 
 @operator("dyn.image.resize2d")
@@ -64,11 +65,20 @@ def dynamic_resize2d(
     seen = constants.known(roi)
     if seen is None:
         raise Refused("operand roi must be known while importing")
-    how = Resizing(
-        method, coordinate_transformation_mode, rounding_method, cubic_alpha,
-        bool(cubic_exclude), extrapolation_value, [float(each) for each in seen.reshape(-1)],
-    )  # fmt: skip
-    return resize(constants, x, "NCHW", layout, ints_of(constants, size, "size"), how, out_dtype)
+    return _RESIZE["image.resize2d"](
+        constants,
+        x,
+        size=ints_of(constants, size, "size"),
+        roi=tuple(map(float, seen.reshape(-1))),
+        layout=layout,
+        method=method,
+        coordinate_transformation_mode=coordinate_transformation_mode,
+        rounding_method=rounding_method,
+        cubic_alpha=cubic_alpha,
+        cubic_exclude=cubic_exclude,
+        extrapolation_value=extrapolation_value,
+        out_dtype=out_dtype,
+    )
 
 
 def _scaled(x: Term, form: str, layout: str, scales: tuple[float, ...]) -> list[int]:

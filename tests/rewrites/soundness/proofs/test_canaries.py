@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from egglog import String, Vec, eq, i64, rule, union, vars_
 
-import glenside.hw_targets  # noqa: F401  (registers the units)
 from glenside.rewrites import Rule
 from glenside.rewrites.soundness.proofs import Proved, prove
 from glenside.rewrites.vocabulary import (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import glenside.hw_targets  # noqa: F401  (registers the units)
 from glenside.rewrites.ruleset import all_rules, rule_named
 from glenside.rewrites.soundness.proofs import Proved, fingerprint, ledger, prove
 

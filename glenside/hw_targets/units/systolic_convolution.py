@@ -20,12 +20,11 @@ from glenside.hw_targets.declare import template
 from glenside.hw_targets.declare.denotation import Denoted
 from glenside.hw_targets.declare.sizes import Condition
 from glenside.hw_targets.declare.template import OperandType
-from glenside.hw_targets.systolic_array import NAME, area, product_cycles
-from glenside.hw_targets.timing import register_timing
+from glenside.hw_targets.units.systolic_array import NAME, area, product_cycles
 from glenside.language import builders
 from glenside.language.shape import AccessType, Shape
 from glenside.language.term import Term
-from glenside.language.units import Unit, register_unit
+from glenside.language.units import Unit
 
 _PARAMETERS = ("rows", "columns", "kh", "kw", "sh", "sw")
 
@@ -108,7 +107,6 @@ def _unit(layout: str, im2col: bool) -> Unit:
         _TERMS[layout],
         free=True,
     )
-    unit = register_unit(Unit(name, meaning, in_products=in_products, denote=denote))
 
     def cycles(op: str, parameters: Shape, batch: int, operands: Sequence[AccessType]) -> float:
         own = [AccessType(each.shape[batch:], (), each.dtype) for each in operands]
@@ -120,8 +118,16 @@ def _unit(layout: str, im2col: bool) -> Unit:
         product = product_cycles(rows, columns, stream, depth, filters)
         return math.prod(operands[0].shape[:batch]) * once * product
 
-    register_timing(name, cycles, area)
+    unit = Unit(
+        name,
+        meaning,
+        in_products=in_products,
+        denote=denote,
+        target=NAME,
+        cycles=cycles,
+        area=area,
+    )
     return unit
 
 
-UNITS = tuple(_unit(layout, im2col) for layout in ("nchw", "nhwc") for im2col in (False, True))
+DECLARED = tuple(_unit(layout, im2col) for layout in ("nchw", "nhwc") for im2col in (False, True))

@@ -43,6 +43,7 @@ def _core(
         cycles=f"{16**3 // MULTIPLIERS} * tiles(M, 16) * tiles(N, 16) * tiles(K, 16)",
         area=MULTIPLIERS,
         target=target,
+        known=False,
         **others,
     )
 
@@ -58,3 +59,5 @@ HALF = _core(
     "float32",
     simulate=multiply_add,
 )
+
+DECLARED = (MULTIPLY_ADD, HALF)

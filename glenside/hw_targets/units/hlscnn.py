@@ -35,6 +35,7 @@ def _conv2d(name: str, **others: Any) -> Accelerator:
         cycles=f"B * tiles(O, {SIDE}) * tiles(C, {SIDE}) * kh * kw"
         " * tiles(H + top + bottom - kh + 1, sh) * tiles(W + left + right - kw + 1, sw)",
         area=SIDE * SIDE,
+        known=False,
         **{"target": "hlscnn", **others},
     )
 
@@ -55,5 +56,8 @@ CONV2D = _conv2d(
     "hlscnn-conv2d",
     summary="convolutions, neither grouped nor dilated; :fixed, :fixed16 for its numbers",
 )
-_conv2d("hlscnn-conv2d-fixed", target="hlscnn:fixed", **_in_fixed_point(8))
-_conv2d("hlscnn-conv2d-fixed16", target="hlscnn:fixed16", **_in_fixed_point(16))
+DECLARED = (
+    CONV2D,
+    _conv2d("hlscnn-conv2d-fixed", target="hlscnn:fixed", **_in_fixed_point(8)),
+    _conv2d("hlscnn-conv2d-fixed16", target="hlscnn:fixed16", **_in_fixed_point(16)),
+)

@@ -47,6 +47,7 @@ def _linear(name: str, **others: Any) -> Accelerator:
         lanes={"K": LANES, "N": LANES},
         cycles="M * tiles(K, 16) * tiles(N, 16)",
         area=MULTIPLIERS,
+        known=False,
         **{"target": "flexasr", **others},
     )
 
@@ -63,6 +64,7 @@ def _pool(name: str, function: str, **others: Any) -> Accelerator:
         lanes={"H": LANES},
         cycles="T // 2 * tiles(H, 16)",
         area=LANES,
+        known=False,
         **{"target": "flexasr", **others},
     )
 
@@ -78,6 +80,7 @@ def _attention(name: str, **others: Any) -> Accelerator:
         lanes={"K": LANES, "D": LANES},
         cycles="B * M * (tiles(K, 16) * tiles(N, 16) + tiles(D, 16) * tiles(N, 16))",
         area=MULTIPLIERS,
+        known=False,
         **{"target": "flexasr", **others},
     )
 
@@ -123,6 +126,7 @@ def _layer_norm(name: str, outer: str, **others: Any) -> Accelerator:
         # Three passes over a row: its mean, its variance, scaling.
         cycles=" * ".join(["3", *outer.split(), "tiles(H, 16)"]),
         area=LANES,
+        known=False,
         **{"target": "flexasr", **others},
     )
 
@@ -145,7 +149,7 @@ def _lstm_cycles(steps: int, rows: int, depth: int, size: int) -> float:
     return steps * rows * tiles * -(-4 * size // LANES)
 
 
-LSTM_LAYER = LSTM("flex-lstm", target="flexasr", cycles=_lstm_cycles, area=MULTIPLIERS)
+LSTM_LAYER = LSTM("flex-lstm", target="flexasr", cycles=_lstm_cycles, area=MULTIPLIERS, known=False)
 
 
 def _softmax(x: Array) -> Array:
@@ -159,30 +163,38 @@ def _normalise(x: Array, e: Array, g: Array, b: Array) -> Array:
     return centred / np.sqrt(variance + e) * g + b
 
 
-_linear("flex-linear-af", **in_adaptivfloat(lambda x, w, b: x @ w.T + b))
-_pool("flex-maxpool-af", "max", **in_adaptivfloat(lambda x: np.maximum(x[::2], x[1::2])))
-_pool("flex-meanpool-af", "mean", **in_adaptivfloat(lambda x: (x[::2] + x[1::2]) / 2))
-_attention(
-    "flex-attention-af",
-    **in_adaptivfloat(
-        lambda q, k, v: adaptivfloat(_softmax(q @ k.swapaxes(1, 2))) @ v.swapaxes(1, 2)
-    ),
-)
-_layer_norm("flex-layer-norm-af", "B T", **in_adaptivfloat(_normalise))
-_layer_norm("flex-layer-norm-rows-af", "T", **in_adaptivfloat(_normalise))
-
-
 def _lstm(*operands: Array) -> Array:
     """The state stays in the unit's own numbers, cells and sums are held in full."""
     hidden, cells = lstm_steps(*map(adaptivfloat, operands), keep=adaptivfloat)
     return np.stack([hidden, adaptivfloat(cells)])
 
 
-LSTM(
-    "flex-lstm-af",
-    target="flexasr:adaptivfloat",
-    cycles=_lstm_cycles,
-    area=MULTIPLIERS,
-    simulate=_lstm,
-    numerics="AdaptivFloat<8,3>",
+DECLARED = (
+    LINEAR,
+    MAXPOOL,
+    MEANPOOL,
+    ATTENTION,
+    LAYER_NORM,
+    LAYER_NORM_OF_ROWS,
+    LSTM_LAYER,
+    _linear("flex-linear-af", **in_adaptivfloat(lambda x, w, b: x @ w.T + b)),
+    _pool("flex-maxpool-af", "max", **in_adaptivfloat(lambda x: np.maximum(x[::2], x[1::2]))),
+    _pool("flex-meanpool-af", "mean", **in_adaptivfloat(lambda x: (x[::2] + x[1::2]) / 2)),
+    _attention(
+        "flex-attention-af",
+        **in_adaptivfloat(
+            lambda q, k, v: adaptivfloat(_softmax(q @ k.swapaxes(1, 2))) @ v.swapaxes(1, 2)
+        ),
+    ),
+    _layer_norm("flex-layer-norm-af", "B T", **in_adaptivfloat(_normalise)),
+    _layer_norm("flex-layer-norm-rows-af", "T", **in_adaptivfloat(_normalise)),
+    LSTM(
+        "flex-lstm-af",
+        target="flexasr:adaptivfloat",
+        cycles=_lstm_cycles,
+        area=MULTIPLIERS,
+        known=False,
+        simulate=_lstm,
+        numerics="AdaptivFloat<8,3>",
+    ),
 )

@@ -1,88 +1,31 @@
-"""How long calls take and how large units are, and the cost model that picks programs by time.
+"""How long calls take, and the cost model that picks programs by time.
 
 Times are cycles of the accelerators' clock, 1 GHz unless another is given. A call takes what its
 unit's declaration says (:func:`call_cycles`): loading weights, streaming, draining. Its operands
 come in and its result goes out by DMA meanwhile, since units have two buffers for each, as VTA has:
 a call takes the longer of both. Units and host take turns.
-
-Areas are multipliers, which dominate the area of such units. The operations of one target are one
-piece of hardware.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from glenside.errors import ExtractionError
-from glenside.extraction.cost import COST_MODELS, Cost, Roofline, cpu_roofline, moved_bytes
-from glenside.hw_targets.offload import OffloadTarget, accelerator_of
+from glenside.extraction.cost import Cost, Roofline, call_cycles, cpu_roofline, moved_bytes
 from glenside.language.operators import CALLS
-from glenside.language.shape import AccessType, Shape
+from glenside.language.shape import AccessType
 from glenside.language.term import Term
 
 CLOCK = 1e9
 """Cycles per second."""
 
-UnitCycles = Callable[[str, Shape, int, Sequence[AccessType]], float]
-"""``(op, parameters, batch, operands)``: of one ``call`` or ``blocked`` product."""
-
-
-@dataclass(frozen=True)
-class _Timing:
-    cycles: UnitCycles
-    area: Callable[[Shape], float]
-
-
-_TIMINGS: dict[str, _Timing] = {}
-
-
-def register_timing(unit: str, cycles: UnitCycles, area: Callable[[Shape], float]) -> None:
-    """Says it of a unit that is not declared as an :class:`~glenside.Accelerator`.
-
-    :param area: multipliers, from the parameters of a call.
-    """
-    _TIMINGS[unit] = _Timing(cycles, area)
-
-
-def call_cycles(
-    op: str, attributes: Mapping[str, Any], operands: Sequence[AccessType]
-) -> float | None:
-    """Cycles that the unit of a ``call`` or ``blocked`` works; None where nothing says it."""
-    unit, parameters, batch = (
-        attributes["unit"],
-        attributes["parameters"],
-        attributes.get("batch", 0),
-    )
-    if unit in _TIMINGS:
-        return _TIMINGS[unit].cycles(op, parameters, batch, operands)
-    declared = accelerator_of(unit)
-    if declared is None or op != "call":
-        return None
-    # A call of a batch is one invocation for each position on the shared axes.
-    one = [AccessType(each.outer[batch:], each.item, each.dtype) for each in operands]
-    cycles = declared.cycles_of(parameters, one)
-    return None if cycles is None else cycles * math.prod(operands[0].outer[:batch])
-
 
 def term_cycles(term: Term) -> float | None:
     """The same of a call in a program."""
     return call_cycles(term.op, term.attributes, [child.type for child in term.children])
-
-
-def area_of(target: OffloadTarget) -> float | None:
-    """Multipliers of a target's hardware: of the operation that needs most; None where no
-    declaration says."""
-    areas = []
-    for unit in target.units:
-        declared = accelerator_of(unit)
-        if unit in _TIMINGS and target.parameters is not None:
-            areas.append(_TIMINGS[unit].area(target.parameters))
-        elif declared is not None and declared.area is not None:
-            areas.append(declared.area)
-    return max(areas, default=None)
 
 
 @dataclass(frozen=True)
@@ -143,6 +86,3 @@ class Cycles:
             assert host is not None
             time = host[0] * self.clock
         return float(math.ceil(time)), float(moved), 1.0
-
-
-COST_MODELS[Cycles.name] = Cycles

@@ -3,8 +3,8 @@
 One pass holds an R x C tile of weights and streams rows of length R through it; each row comes out
 as its C products with the columns (Glenside, section 4). ``(call systolic-array (R C) X W)`` takes
 ``X: ((M), (R))`` or ``(() (R))`` and ``W: (() (R C))`` and gives ``((M C) ())``. Products of other
-sizes are ``blocked``: see :func:`glenside.language.units.run_blocked`. A target may have arrays of
-several sizes; each product then goes to the one on which it takes the fewest cycles.
+sizes are ``blocked``: see :func:`glenside.language.invocation.run_blocked`. A target may have
+arrays of several sizes; each product then goes to the one on which it takes the fewest cycles.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from glenside.hw_targets.declare import template
 from glenside.hw_targets.declare.denotation import Denoted
 from glenside.hw_targets.declare.sizes import Condition
 from glenside.hw_targets.declare.template import OperandType
-from glenside.hw_targets.offload import OffloadTarget, name_target
-from glenside.hw_targets.target import register_target
-from glenside.hw_targets.timing import register_timing
+from glenside.hw_targets.offload import OffloadTarget
+from glenside.hw_targets.target import TargetKind
 from glenside.language.denotation import Denotation, Lengths, Logic
 from glenside.language.interpreter import matrix_product
 from glenside.language.shape import AccessType, Shape
 from glenside.language.term import Term
-from glenside.language.units import Unit, register_unit
+from glenside.language.units import Unit
 
 if TYPE_CHECKING:
     from glenside.rewrites.ruleset import RuleSet
@@ -105,9 +104,6 @@ class _OfEither:
         return f"{self.stream}; {self.row}"
 
 
-_DENOTE = _OfEither(_denoted("((M) (R))"), _denoted("(() (R))"))
-UNIT = register_unit(Unit(NAME, _meaning, _simulate, array=_size, denote=_DENOTE))
-
 CONV2D = "conv2d"
 """The option that adds the units of ``systolic_convolution.py``."""
 
@@ -145,7 +141,16 @@ def area(parameters: Shape) -> float:
     return float(parameters[0] * parameters[1])
 
 
-register_timing(NAME, _cycles, area)
+UNIT = Unit(
+    NAME,
+    _meaning,
+    _simulate,
+    array=_size,
+    denote=_OfEither(_denoted("((M) (R))"), _denoted("(() (R))")),
+    target=NAME,
+    cycles=_cycles,
+    area=area,
+)
 
 
 def _target(options: str) -> OffloadTarget:
@@ -181,12 +186,12 @@ CONVOLUTIONS = tuple(
 )
 """Units of ``systolic_convolution.py``."""
 
-for _unit in CONVOLUTIONS:
-    name_target(_unit, NAME)
-
-register_target(
-    NAME,
-    _target,
-    f"weight-stationary matrix unit, written {NAME}:RxC; several sizes RxC,RxC; "
-    f":{CONV2D} for convolutions on it",
+DECLARED = (
+    UNIT,
+    TargetKind(
+        NAME,
+        f"weight-stationary matrix unit, written {NAME}:RxC; several sizes RxC,RxC; "
+        f":{CONV2D} for convolutions on it",
+        _target,
+    ),
 )

@@ -52,6 +52,7 @@ def _instruction(kinds: str, batch: bool = False, **others: Any) -> Accelerator:
         loops=False,
         simulate=tdpb,
         target="amx",
+        known=False,
         **others,
     )
 
@@ -65,3 +66,5 @@ OTHERS = tuple(
     for kinds in ("ss", "uu", "su", "us")
     if batch or kinds != "ss"
 )
+
+DECLARED = (TDPBSSD, *OTHERS)

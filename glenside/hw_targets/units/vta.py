@@ -38,11 +38,16 @@ def _dense(name: str, batch: bool = False, int8: bool = False, **others: Any) ->
         cycles=f"{'B * ' if batch else ''}M * tiles(K, 16) * tiles(N, 16)",
         area=MULTIPLIERS,
         loops=False,
+        known=False,
         **{"target": "vta", **numerics, **others},
     )
 
 
 DENSE = _dense("vta-dense", summary="products of matrices, 16 x 16 multipliers; :int8 to the bit")
 BATCH_DENSE = _dense("vta-batch-dense", batch=True)
-_dense("vta-dense-int8", int8=True)
-_dense("vta-batch-dense-int8", batch=True, int8=True)
+DECLARED = (
+    DENSE,
+    BATCH_DENSE,
+    _dense("vta-dense-int8", int8=True),
+    _dense("vta-batch-dense-int8", batch=True, int8=True),
+)
