@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,8 @@ KEPT = (
     "_upsample_nearest_exact3d", "upsample_linear1d", "upsample_bilinear2d",
     "upsample_trilinear3d", "upsample_bicubic2d", "silu", "softplus", "pixel_unshuffle", "im2col",
     "unfold", "prelu", "tril", "triu", "roll", "stack", "index_add", "logsumexp", "std",
-    "var_mean", "std_mean", "baddbmm", "addmv", "eye", "bucketize", "adaptive_max_pool1d",
+    "var_mean", "std_mean", "baddbmm", "addmv", "eye", "bucketize", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
+    "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d",
 )  # fmt: skip
 """Operators that are not core, and that would lose what they are if they were decomposed."""
 
@@ -30,7 +32,9 @@ def export(module: Any, example_inputs: Any) -> Any:
 
     args, kwargs = arguments(example_inputs)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), warnings.catch_warnings():
+            # Modules that cache tensors in themselves while they run; export puts that back.
+            warnings.filterwarnings("ignore", message="The tensor attribute")
             return torch.export.export(module, args, kwargs, strict=False)
     except Exception as problem:  # PyTorch raises all kinds.
         raise ModelError(
