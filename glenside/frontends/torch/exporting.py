@@ -15,7 +15,7 @@ KEPT = (
     "_upsample_nearest_exact3d", "upsample_linear1d", "upsample_bilinear2d",
     "upsample_trilinear3d", "upsample_bicubic2d", "silu", "softplus", "pixel_unshuffle", "im2col",
     "unfold", "prelu", "tril", "triu", "roll", "stack", "index_add", "logsumexp", "std",
-    "var_mean", "std_mean", "baddbmm", "addmv", "eye", "bucketize", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
+    "var_mean", "std_mean", "baddbmm", "addmv", "bilinear", "rrelu", "eye", "bucketize", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
     "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d",
 )  # fmt: skip
 """Operators that are not core, and that would lose what they are if they were decomposed."""

@@ -19,8 +19,8 @@ def full(node: Node, fill_value: Number | None = None, value: Number | None = No
 
 
 @operator(
-    "zeros", "zeros_like", "empty", "empty_like", "empty_strided", "new_zeros", "new_empty",
-    implied=("x", "size", "stride", "dtype"),
+    "zeros", "zeros_like", "empty", "empty_like", "empty_strided", "empty_permuted", "new_zeros", "new_empty",
+    implied=("x", "size", "stride", "physical_layout", "dtype"),
 )  # fmt: skip
 def zeros(node: Node) -> Term:
     """Zeros; also what PyTorch leaves undefined."""

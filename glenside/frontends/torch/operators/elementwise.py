@@ -90,6 +90,18 @@ def isinf(x: Term) -> Term:
     return elementwise("is_inf", x)
 
 
+@operator("erfc")
+def erfc(node: Node, x: Term) -> Term:
+    """``1 - erf(x)``; what that leaves of values near 0 has the accuracy of 1."""
+    return phrases.sub(phrases.like(x, 1), elementwise("erf", builders.cast(x, node.dtype)))
+
+
+@operator("exp2")
+def exp2(node: Node, x: Term) -> Term:
+    """2 to the power of ``x``."""
+    return elementwise("pow", as_tensor(2, node.dtype), builders.cast(x, node.dtype))
+
+
 @operator("rsqrt")
 def rsqrt(node: Node, x: Term) -> Term:
     """``1 / sqrt(x)``"""
@@ -114,6 +126,37 @@ def _scaled(node: Node, other: Number, alpha: float) -> Term:
     """``other * alpha`` in the dtype of the result."""
     term = as_tensor(other, node.dtype)
     return term if alpha == 1 else phrases.mul(term, alpha)
+
+
+@operator("fmax")
+def fmax(node: Node, x: Term, other: Term) -> Term:
+    """The greater of two elements; a number where the other is none."""
+    return _numbered("maximum", node, x, other)
+
+
+@operator("fmin")
+def fmin(node: Node, x: Term, other: Term) -> Term:
+    """The lesser of two elements; a number where the other is none."""
+    return _numbered("minimum", node, x, other)
+
+
+def _numbered(function: str, node: Node, x: Term, other: Term) -> Term:
+    a, b = as_tensor(x, node.dtype), as_tensor(other, node.dtype)
+    either = elementwise(function, a, b)
+    if node.dtype not in FLOATS:
+        return either
+    a, b = phrases.spread(a, node.shape), phrases.spread(b, node.shape)
+    return select(elementwise("is_nan", a), b, select(elementwise("is_nan", b), a, either))
+
+
+@operator("hypot")
+def hypot(node: Node, x: Term, other: Term) -> Term:
+    """``sqrt(x * x + other * other)``, formed so that no square overflows."""
+    a, b = (elementwise("abs", as_tensor(each, node.dtype)) for each in (x, other))
+    most, least = elementwise("maximum", a, b), elementwise("minimum", a, b)
+    none = elementwise("equal", most, phrases.like(most, 0))
+    share = elementwise("div", least, select(none, 1, most))
+    return phrases.mul(most, elementwise("sqrt", phrases.add(square(share), 1)))
 
 
 @operator("add")
@@ -404,3 +447,11 @@ def softplus(x: Term, beta: float = 1, threshold: float = 20) -> Term:
     curve = elementwise("log1p", elementwise("exp", phrases.minimum(scaled, threshold)))
     curve = curve if beta == 1 else phrases.mul(curve, 1 / beta)
     return select(elementwise("greater", scaled, phrases.like(scaled, threshold)), x, curve)
+
+
+@operator("rrelu")
+def rrelu(x: Term, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Term:
+    """``x`` where it is positive, else times the mean slope; in training slopes are drawn."""
+    if training:
+        raise Refused("draws slopes at random, as in training: call .eval() on the module")
+    return leaky_relu(x, (lower + upper) / 2)

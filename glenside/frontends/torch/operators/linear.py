@@ -69,6 +69,15 @@ def einsum(
     return product_by(node, equation, tensors)
 
 
+@operator("bilinear")
+def bilinear(
+    node: Node, input1: Term, input2: Term, weight: Term, bias: Term | None = None
+) -> Term:
+    """``input1 @ weight[o] @ input2`` for each output o."""
+    result = product_by(node, "...i,oij,...j->...o", (input1, weight, input2))
+    return result if bias is None else phrases.add(result, bias)
+
+
 @operator("scaled_dot_product_attention")
 def attention(
     node: Node,

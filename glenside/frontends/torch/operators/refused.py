@@ -36,7 +36,7 @@ _refuse(
 _refuse(
     "random numbers are not supported: draw them outside and hand them in as an input",
     ("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like",
-     "bernoulli", "multinomial", "normal", "uniform", "exponential", "rrelu_with_noise"),
+     "bernoulli", "multinomial", "normal", "uniform", "exponential"),
 )  # fmt: skip
 _refuse(
     "complex numbers are not supported: transform outside, and hand in real and imaginary part",
@@ -60,3 +60,7 @@ _refuse(
     ("linalg_inv_ex", "_linalg_svd", "_linalg_det", "linalg_qr", "linalg_cholesky_ex",
      "_linalg_solve_ex", "_linalg_eigh"),
 )  # fmt: skip
+_refuse(
+    "the sign of a zero is not kept apart here: compare with 0",
+    ("signbit", "copysign"),
+)
