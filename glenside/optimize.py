@@ -110,7 +110,9 @@ def optimize(
         (:class:`~glenside.errors.NotExplained`).
     """
     _check_limits(node_limit, iter_limit, time_limit, ilp_limit)
-    if target is None and (isinstance(example_inputs, str) or hasattr(example_inputs, "cost_model")):
+    if target is None and (
+        isinstance(example_inputs, str) or hasattr(example_inputs, "cost_model")
+    ):
         example_inputs, target = None, cast("str | Target", example_inputs)
     most = None if memory_limit is None else parse_bytes(memory_limit)
     from glenside.explain.accounting import UNACCOUNTED, account

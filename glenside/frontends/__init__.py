@@ -82,7 +82,8 @@ def load_model(
     if not named and type(model).__name__ != "ModelProto" and not isinstance(model, bytes):
         raise ModelError(
             f"a model is a path, an ONNX ModelProto, Relay text, a Relax IRModule, "
-            f"a PyTorch module or ExportedProgram, a glenside Model or Term; got {type(model).__name__}"
+            f"a PyTorch module or ExportedProgram, a glenside Model or Term; got "
+            f"{type(model).__name__}"
         )
     from glenside.frontends.onnx import import_model
 
@@ -93,8 +94,7 @@ def load_model(
 def _is_torch(model: object, module: str, name: str) -> bool:
     """Whether a value is of a class of PyTorch, which is not imported to find out."""
     return any(
-        each.__name__ == name and each.__module__.startswith(module)
-        for each in type(model).__mro__
+        each.__name__ == name and each.__module__.startswith(module) for each in type(model).__mro__
     )
 
 

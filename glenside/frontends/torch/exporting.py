@@ -10,13 +10,13 @@ from glenside.errors import ModelError
 
 KEPT = (
     "linear", "matmul", "einsum", "scaled_dot_product_attention", "lstm", "gru", "rnn_tanh",
-    "rnn_relu", "instance_norm", "upsample_nearest1d", "upsample_nearest2d",
-    "upsample_nearest3d", "_upsample_nearest_exact1d", "_upsample_nearest_exact2d",
-    "_upsample_nearest_exact3d", "upsample_linear1d", "upsample_bilinear2d",
-    "upsample_trilinear3d", "upsample_bicubic2d", "silu", "softplus", "pixel_unshuffle", "im2col",
-    "unfold", "prelu", "tril", "triu", "roll", "stack", "index_add", "logsumexp", "std",
-    "var_mean", "std_mean", "baddbmm", "addmv", "bilinear", "rrelu", "eye", "bucketize", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
-    "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d",
+    "rnn_relu", "instance_norm", "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d",
+    "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d",
+    "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d",
+    "silu", "softplus", "pixel_unshuffle", "im2col", "unfold", "prelu", "tril", "triu", "roll",
+    "stack", "index_add", "logsumexp", "std", "var_mean", "std_mean", "baddbmm", "addmv",
+    "bilinear", "rrelu", "eye", "bucketize", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d",
 )  # fmt: skip
 """Operators that are not core, and that would lose what they are if they were decomposed."""
 

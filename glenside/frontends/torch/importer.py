@@ -222,6 +222,8 @@ class _Reader:
                     held = self._program.constants
                 self._targets[node.name] = spec.target
                 self._values[node] = self._weight(spec.target, held[spec.target])
+            elif spec.kind == InputKind.TOKEN:
+                self._values[node] = None  # Orders what has effects, which has no meaning here.
             else:
                 raise ModelError(f"input {node.name!r} is a {spec.kind.name}, not a tensor")
 
@@ -368,7 +370,9 @@ class _Reader:
         users = [spec.kind == OutputKind.USER_OUTPUT for spec in specs]
         names = iter(output_names(self._program, sum(users)))
         for result, spec, user in zip(results, specs, users, strict=True):
-            value = self._values[result] if result in self._values else result
+            if spec.kind == OutputKind.TOKEN:
+                continue
+            value = self._values.get(result, result)
             name = next(names) if user else f"{spec.target} after the call"
             if isinstance(value, _Missing):
                 raise UnsupportedOperator(self._unsupported)

@@ -108,9 +108,7 @@ def _shown(value: object) -> str:
     return str(value.type) if isinstance(value, Term) else str(value)
 
 
-def operator[F: Callable[..., Any]](
-    *names: str, implied: Sequence[str] = ()
-) -> Callable[[F], F]:
+def operator[F: Callable[..., Any]](*names: str, implied: Sequence[str] = ()) -> Callable[[F], F]:
     """Registers a function as the meaning of ATen's operators ``names``, all overloads.
 
     :param implied: arguments that it need not take, since what its result is stated to be tells.

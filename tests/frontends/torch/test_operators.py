@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (make test-torch)")
 
 from torch import nn  # noqa: E402
-from torch.nn import functional as F  # noqa: E402, N812
+from torch.nn import functional as F  # noqa: E402
 
 from glenside.frontends import load_model  # noqa: E402
 from glenside.frontends.torch.values import as_array  # noqa: E402
@@ -37,7 +37,9 @@ def draw(*shape, dtype="float32", low=-4, high=5, seed=0):
         return torch.randn(shape, generator=generator).to(kind)
     if kind == torch.bool:
         return torch.randint(0, 2, shape, generator=generator).bool()
-    return torch.randint(max(low, 0) if dtype == "uint8" else low, high, shape, generator=generator).to(kind)  # fmt: skip
+    return torch.randint(
+        max(low, 0) if dtype == "uint8" else low, high, shape, generator=generator
+    ).to(kind)
 
 
 def check(module, *inputs, tolerance=1e-5):
@@ -66,15 +68,44 @@ def check(module, *inputs, tolerance=1e-5):
 
 
 X, Y, ROW = draw(2, 3, 4), draw(2, 3, 4, seed=1), draw(4, seed=2)
-I, J = draw(2, 3, dtype="int64"), draw(2, 3, dtype="int32", low=1, seed=3)
+N, J = draw(2, 3, dtype="int64"), draw(2, 3, dtype="int32", low=1, seed=3)
 IMAGE, VOLUME, SIGNAL = draw(2, 4, 9, 7), draw(1, 2, 5, 6, 4), draw(2, 4, 11)
 POSITIVE = X.abs() + 0.1
 
 UNARY = [
-    "abs", "ceil", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1", "floor", "frac", "isfinite", "isinf",
-    "isnan", "isneginf", "logical_not", "neg", "positive", "relu", "round", "sigmoid", "sign",
-    "sin", "sinc", "sinh", "square", "tan", "tanh", "trunc", "deg2rad", "rad2deg", "nan_to_num",
-]  # fmt: skip
+    "abs",
+    "ceil",
+    "cos",
+    "cosh",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "frac",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "isneginf",
+    "logical_not",
+    "neg",
+    "positive",
+    "relu",
+    "round",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sinc",
+    "sinh",
+    "square",
+    "tan",
+    "tanh",
+    "trunc",
+    "deg2rad",
+    "rad2deg",
+    "nan_to_num",
+]
 POSITIVES = ["log", "log10", "log1p", "log2", "rsqrt", "sqrt", "reciprocal"]
 WITHIN = ["acos", "asin", "atan", "asinh", "atanh"]
 
@@ -84,7 +115,29 @@ def test_maps(name):
     check(getattr(torch, name), X)
 
 
-@pytest.mark.parametrize("name", ["abs", "ceil", "neg", "sign", "square", "exp", "sqrt", "sigmoid", "round", "isnan", "isinf", "trunc", "cos", "floor", "reciprocal", "log1p", "rsqrt", "relu"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "abs",
+        "ceil",
+        "neg",
+        "sign",
+        "square",
+        "exp",
+        "sqrt",
+        "sigmoid",
+        "round",
+        "isnan",
+        "isinf",
+        "trunc",
+        "cos",
+        "floor",
+        "reciprocal",
+        "log1p",
+        "rsqrt",
+        "relu",
+    ],
+)
 def test_maps_of_integers(name):
     check(getattr(torch, name), draw(2, 3, dtype="int32", low=1))
 
@@ -103,80 +156,84 @@ BINARY = {
     "add": (torch.add, X, ROW),
     "add-number": (lambda x: x + 1.5, X),
     "add-alpha": (lambda x, y: torch.add(x, y, alpha=2), X, Y),
-    "add-int-float": (torch.add, I, draw(2, 3)),
-    "add-int-number": (lambda x: x + 1.5, I),
+    "add-int-float": (torch.add, N, draw(2, 3)),
+    "add-int-number": (lambda x: x + 1.5, N),
     "add-bool": (torch.add, X > 0, Y > 0),
     "add-bool-int": (torch.add, X > 0, draw(4, dtype="int16")),
-    "add-scalar-tensor": (lambda x, y: x + y, I, torch.tensor(2.5, dtype=torch.float64)),
+    "add-scalar-tensor": (lambda x, y: x + y, N, torch.tensor(2.5, dtype=torch.float64)),
     "sub": (torch.sub, ROW, X),
     "rsub": (lambda x: 2 - x, X),
     "mul": (torch.mul, X, Y),
     "mul-bool": (torch.mul, X > 0, Y > 0),
     "mul-bool-float": (torch.mul, X > 0, Y),
     "div": (torch.div, X, POSITIVE),
-    "div-int": (torch.div, I, J),
-    "div-int-number": (lambda x: x / 3, I),
-    "div-floor": (lambda x, y: torch.div(x, y, rounding_mode="floor"), I, J),
-    "div-floor-negative": (lambda x, y: x // y, I, -J),
-    "div-trunc": (lambda x, y: torch.div(x, y, rounding_mode="trunc"), I, -J),
+    "div-int": (torch.div, N, J),
+    "div-int-number": (lambda x: x / 3, N),
+    "div-floor": (lambda x, y: torch.div(x, y, rounding_mode="floor"), N, J),
+    "div-floor-negative": (lambda x, y: x // y, N, -J),
+    "div-trunc": (lambda x, y: torch.div(x, y, rounding_mode="trunc"), N, -J),
     "div-floor-float": (lambda x, y: torch.div(x, y, rounding_mode="floor"), X, Y),
     "div-floor-tenth": (lambda x: x // 0.1, torch.tensor([1.0, -1.0, 0.3, 0.7, 2.0])),
     "div-trunc-float": (lambda x, y: torch.div(x, y, rounding_mode="trunc"), X, Y),
     "remainder": (torch.remainder, X, Y),
-    "remainder-int": (lambda x, y: x % y, I, -J),
+    "remainder-int": (lambda x, y: x % y, N, -J),
     "fmod": (torch.fmod, X, Y),
-    "fmod-int": (torch.fmod, I, -J),
+    "fmod-int": (torch.fmod, N, -J),
     "pow": (torch.pow, POSITIVE, Y),
     "pow-number": (lambda x: x**3.5, POSITIVE),
     "pow-half": (lambda x: x**0.5, POSITIVE),
     "pow-of-number": (lambda x: 2**x, X),
-    "pow-int": (lambda x: x**3, I),
-    "pow-int-4": (lambda x: x**4, I),
+    "pow-int": (lambda x: x**3, N),
+    "pow-int-4": (lambda x: x**4, N),
     "atan2": (torch.atan2, X, Y),
-    "atan2-axes": (torch.atan2, torch.tensor([0.0, 1.0, -1.0, 2.0]), torch.tensor([-1.0, 0.0, 0.0, 1.0])),
+    "atan2-axes": (
+        torch.atan2,
+        torch.tensor([0.0, 1.0, -1.0, 2.0]),
+        torch.tensor([-1.0, 0.0, 0.0, 1.0]),
+    ),
     "maximum": (torch.maximum, X, ROW),
-    "minimum-int": (torch.minimum, I, J),
+    "minimum-int": (torch.minimum, N, J),
     "fmax": (torch.fmax, X, Y),
     "hypot": (torch.hypot, X, Y),
     "logaddexp": (torch.logaddexp, X, Y),
     "xlogy": (torch.xlogy, X, POSITIVE),
-    "eq": (torch.eq, I, J),
-    "ne-number": (lambda x: x != 1, I),
+    "eq": (torch.eq, N, J),
+    "ne-number": (lambda x: x != 1, N),
     "lt": (torch.lt, X, Y),
     "le-number": (lambda x: x <= 0.5, X),
-    "gt-mixed": (lambda x, y: x > y, I, draw(2, 3)),
-    "ge-number-of-int": (lambda x: x >= 0.5, I),
+    "gt-mixed": (lambda x, y: x > y, N, draw(2, 3)),
+    "ge-number-of-int": (lambda x: x >= 0.5, N),
     "lt-bool": (torch.lt, X > 0, Y > 0),
-    "logical-and": (torch.logical_and, I, J),
-    "logical-or": (torch.logical_or, X > 0, I[0, 0] > 0),
+    "logical-and": (torch.logical_and, N, J),
+    "logical-or": (torch.logical_or, X > 0, N[0, 0] > 0),
     "logical-xor": (torch.logical_xor, X, Y),
-    "bitwise-and": (torch.bitwise_and, I, J),
-    "bitwise-or": (lambda x: x | 5, I),
+    "bitwise-and": (torch.bitwise_and, N, J),
+    "bitwise-or": (lambda x: x | 5, N),
     "bitwise-xor-bool": (lambda x, y: x ^ y, X > 0, Y > 0),
-    "bitwise-not": (torch.bitwise_not, I),
+    "bitwise-not": (torch.bitwise_not, N),
     "bitwise-not-bool": (lambda x: ~x, X > 0),
-    "shift-left": (lambda x, y: x << y, I, J),
-    "shift-right": (lambda x: x >> 1, I),
+    "shift-left": (lambda x, y: x << y, N, J),
+    "shift-right": (lambda x: x >> 1, N),
     "where": (lambda c, x, y: torch.where(c, x, y), X > 0, X, ROW),
     "where-number": (lambda x: torch.where(x > 0, x, 0.0), X),
-    "where-types": (lambda c, x, y: torch.where(c, x, y), draw(2, 3, dtype="bool"), I, draw(2, 3)),
+    "where-types": (lambda c, x, y: torch.where(c, x, y), draw(2, 3, dtype="bool"), N, draw(2, 3)),
     "clamp": (lambda x: torch.clamp(x, -0.5, 0.5), X),
     "clamp-min": (lambda x: torch.clamp(x, min=0.1), X),
     "clamp-crossed": (lambda x: torch.clamp(x, 1, -1), X),
     "clamp-tensors": (lambda x, y: torch.clamp(x, y, y + 1), X, ROW),
-    "clamp-int": (lambda x: x.clamp(-1, 2), I),
+    "clamp-int": (lambda x: x.clamp(-1, 2), N),
     "lerp": (lambda x, y: torch.lerp(x, y, 0.3), X, Y),
     "addcmul": (lambda x, y: torch.addcmul(x, y, y, value=0.5), X, Y),
     "addcdiv": (lambda x, y: torch.addcdiv(x, y, y.abs() + 1), X, Y),
     "round-decimals": (lambda x: torch.round(x, decimals=2), X),
     "to-int": (lambda x: x.to(torch.int32), X * 3),
-    "to-bool": (lambda x: x.bool(), I),
+    "to-bool": (lambda x: x.bool(), N),
     "to-half": (lambda x: x.half().float(), X),
     "uint8": (lambda x, y: x + y, draw(3, dtype="uint8"), draw(3, dtype="uint8", seed=1)),
     "uint8-int8": (lambda x, y: x * y, draw(3, dtype="uint8"), draw(3, dtype="int8", seed=1)),
     "heaviside": (torch.heaviside, X, Y),
     "masked-fill": (lambda x, m: x.masked_fill(m, -1e9), X, X > 0),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BINARY)
@@ -233,7 +290,7 @@ REDUCTIONS = {
     "topk": lambda x: tuple(x.topk(2)),
     "topk-least": lambda x: tuple(x.topk(2, 1, largest=False)),
     "scalar-sum": lambda x: x.sum().sum(0),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
@@ -305,7 +362,7 @@ MOVES = {
     "one-hot": lambda x: F.one_hot(x.abs().long().clamp(max=4), 5),
     "block-diag": lambda x: torch.block_diag(x[0], x[1]),
     "bucketize": lambda x: torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.0])),
-}  # fmt: skip
+}
 
 
 def _assigned(x, where=slice(1, 3)):
@@ -331,16 +388,51 @@ INDEXING = {
     "index-list": (lambda x: x[:, [0, 2]], X),
     "index-select": (lambda x, i: x.index_select(-1, i), X, BY),
     "gather": (lambda x, i: x.gather(-1, i), X[0], torch.tensor([[0, 3], [1, 1], [2, 0]])),
-    "take-along": (lambda x, i: torch.take_along_dim(x, i, 1), X[0], torch.tensor([[0, 3], [1, 1], [2, 0]])),
+    "take-along": (
+        lambda x, i: torch.take_along_dim(x, i, 1),
+        X[0],
+        torch.tensor([[0, 3], [1, 1], [2, 0]]),
+    ),
     "take": (torch.take, X, torch.tensor([3, 23, 0])),
-    "scatter": (lambda x, i, s: x.scatter(1, i, s), X[0], torch.tensor([[0, 3], [1, 2], [2, 0]]), Y[0]),
+    "scatter": (
+        lambda x, i, s: x.scatter(1, i, s),
+        X[0],
+        torch.tensor([[0, 3], [1, 2], [2, 0]]),
+        Y[0],
+    ),
     "scatter-value": (lambda x, i: x.scatter(1, i, 2.0), X[0], torch.tensor([[0], [1]])),
-    "scatter-add": (lambda x, i, s: x.scatter_add(1, i, s), X[0], torch.tensor([[0, 0], [1, 2], [2, 0]]), Y[0]),
-    "scatter-reduce": (lambda x, i, s: x.scatter_reduce(1, i, s, "amax"), X[0], torch.tensor([[0, 0], [1, 2], [2, 0]]), Y[0]),
-    "scatter-prod": (lambda x, i, s: x.scatter_reduce(1, i, s, "prod"), X[0], torch.tensor([[0, 0], [1, 2], [2, 0]]), Y[0]),
+    "scatter-add": (
+        lambda x, i, s: x.scatter_add(1, i, s),
+        X[0],
+        torch.tensor([[0, 0], [1, 2], [2, 0]]),
+        Y[0],
+    ),
+    "scatter-reduce": (
+        lambda x, i, s: x.scatter_reduce(1, i, s, "amax"),
+        X[0],
+        torch.tensor([[0, 0], [1, 2], [2, 0]]),
+        Y[0],
+    ),
+    "scatter-prod": (
+        lambda x, i, s: x.scatter_reduce(1, i, s, "prod"),
+        X[0],
+        torch.tensor([[0, 0], [1, 2], [2, 0]]),
+        Y[0],
+    ),
     "index-put": (lambda x, i, v: x.index_put((i,), v), X[0], torch.tensor([2, 0]), Y[0, :2]),
-    "index-put-add": (lambda x, i, v: x.index_put((i,), v, accumulate=True), X[0], torch.tensor([1, 1]), Y[0, :2]),
-    "index-put-two": (lambda x, i, j, v: x.index_put((i, j), v), X[0], torch.tensor([2, 0]), BY, Y[0, 0, :2]),
+    "index-put-add": (
+        lambda x, i, v: x.index_put((i,), v, accumulate=True),
+        X[0],
+        torch.tensor([1, 1]),
+        Y[0, :2],
+    ),
+    "index-put-two": (
+        lambda x, i, j, v: x.index_put((i, j), v),
+        X[0],
+        torch.tensor([2, 0]),
+        BY,
+        Y[0, 0, :2],
+    ),
     "assign-index": (lambda x, i: _put(x, i), X, BY),
     "assign-mask": (lambda x: _cleared(x), X),
     "index-add": (lambda x, i, v: x.index_add(1, i, v), X[0], BY, Y[0, :, :2]),
@@ -349,7 +441,7 @@ INDEXING = {
     "masked-scatter": (lambda x, m, s: x.masked_scatter(m, s), X, Y > 0, draw(24, seed=5)),
     "embedding": (lambda w, i: F.embedding(i, w), draw(7, 3), torch.tensor([[1, 6], [0, 2]])),
     "where-index": (lambda x, i: torch.where(i[:, None] == torch.arange(4), x[0, :2], 0), X, BY),
-}  # fmt: skip
+}
 
 
 def _put(x, i):
@@ -379,8 +471,18 @@ PRODUCTS = {
     "mv": (torch.mv, draw(3, 4), draw(4)),
     "outer": (torch.outer, draw(3), draw(4)),
     "bmm": (torch.bmm, draw(2, 3, 4), draw(2, 4, 5)),
-    "addmm": (lambda c, a, b: torch.addmm(c, a, b, beta=0.5, alpha=2), draw(5), draw(3, 4), draw(4, 5)),
-    "baddbmm": (lambda c, a, b: torch.baddbmm(c, a, b, alpha=0.5), draw(2, 3, 5), draw(2, 3, 4), draw(2, 4, 5)),
+    "addmm": (
+        lambda c, a, b: torch.addmm(c, a, b, beta=0.5, alpha=2),
+        draw(5),
+        draw(3, 4),
+        draw(4, 5),
+    ),
+    "baddbmm": (
+        lambda c, a, b: torch.baddbmm(c, a, b, alpha=0.5),
+        draw(2, 3, 5),
+        draw(2, 3, 4),
+        draw(2, 4, 5),
+    ),
     "addmv": (torch.addmv, draw(3), draw(3, 4), draw(4)),
     "kron": (torch.kron, draw(2, 3), draw(3, 2)),
     "tensordot": (lambda a, b: torch.tensordot(a, b, dims=([1], [0])), draw(2, 3, 4), draw(3, 5)),
@@ -388,23 +490,68 @@ PRODUCTS = {
     "einsum": (lambda a, b: torch.einsum("bij,bkj->bik", a, b), draw(2, 3, 4), draw(2, 5, 4)),
     "einsum-dots": (lambda a, b: torch.einsum("...ij,jk->...ik", a, b), draw(2, 3, 4), draw(4, 5)),
     "einsum-diagonal": (lambda a: torch.einsum("bii->bi", a), draw(2, 3, 3)),
-    "einsum-three": (lambda a, b, c: torch.einsum("ij,jk,kl->il", a, b, c), draw(2, 3), draw(3, 4), draw(4, 2)),
+    "einsum-three": (
+        lambda a, b, c: torch.einsum("ij,jk,kl->il", a, b, c),
+        draw(2, 3),
+        draw(3, 4),
+        draw(4, 2),
+    ),
     "cross": (lambda a, b: torch.linalg.cross(a, b), draw(4, 3), draw(4, 3, seed=1)),
     "bilinear": (nn.Bilinear(3, 4, 5), draw(2, 3), draw(2, 4)),
     "linear": (nn.Linear(4, 5), X),
     "linear-vector": (nn.Linear(4, 5, bias=False), draw(4)),
-    "sdpa": (F.scaled_dot_product_attention, draw(2, 3, 5, 4), draw(2, 3, 6, 4), draw(2, 3, 6, 4, seed=1)),
-    "sdpa-causal": (lambda q, k: F.scaled_dot_product_attention(q, k, k, is_causal=True), draw(1, 2, 5, 4), draw(1, 2, 5, 4, seed=1)),
-    "sdpa-mask": (lambda q, m: F.scaled_dot_product_attention(q, q, q, attn_mask=m), draw(1, 2, 4, 4), draw(4, 4, dtype="bool") | torch.eye(4).bool()),
-    "sdpa-blind": (lambda q, m: F.scaled_dot_product_attention(q, q, q, attn_mask=m), draw(1, 2, 4, 4), torch.ones(4, 4).tril(-1).bool()),
-    "sdpa-bias": (lambda q, m: F.scaled_dot_product_attention(q, q, q, attn_mask=m, scale=0.3), draw(1, 2, 4, 4), draw(4, 4)),
-    "sdpa-grouped": (lambda q, k: F.scaled_dot_product_attention(q, k, k, enable_gqa=True), draw(1, 4, 5, 4), draw(1, 2, 5, 4)),
-    "multihead": (nn.MultiheadAttention(8, 2, batch_first=True), draw(2, 5, 8), draw(2, 5, 8, seed=1), draw(2, 5, 8, seed=2)),
-    "encoder-layer": (nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=True), draw(2, 5, 8)),
-    "encoder": (nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 2, enable_nested_tensor=False), draw(5, 2, 8)),
-    "decoder-layer": (nn.TransformerDecoderLayer(8, 2, 16, activation="gelu"), draw(5, 2, 8), draw(6, 2, 8)),
+    "sdpa": (
+        F.scaled_dot_product_attention,
+        draw(2, 3, 5, 4),
+        draw(2, 3, 6, 4),
+        draw(2, 3, 6, 4, seed=1),
+    ),
+    "sdpa-causal": (
+        lambda q, k: F.scaled_dot_product_attention(q, k, k, is_causal=True),
+        draw(1, 2, 5, 4),
+        draw(1, 2, 5, 4, seed=1),
+    ),
+    "sdpa-mask": (
+        lambda q, m: F.scaled_dot_product_attention(q, q, q, attn_mask=m),
+        draw(1, 2, 4, 4),
+        draw(4, 4, dtype="bool") | torch.eye(4).bool(),
+    ),
+    "sdpa-blind": (
+        lambda q, m: F.scaled_dot_product_attention(q, q, q, attn_mask=m),
+        draw(1, 2, 4, 4),
+        torch.ones(4, 4).tril(-1).bool(),
+    ),
+    "sdpa-bias": (
+        lambda q, m: F.scaled_dot_product_attention(q, q, q, attn_mask=m, scale=0.3),
+        draw(1, 2, 4, 4),
+        draw(4, 4),
+    ),
+    "sdpa-grouped": (
+        lambda q, k: F.scaled_dot_product_attention(q, k, k, enable_gqa=True),
+        draw(1, 4, 5, 4),
+        draw(1, 2, 5, 4),
+    ),
+    "multihead": (
+        nn.MultiheadAttention(8, 2, batch_first=True),
+        draw(2, 5, 8),
+        draw(2, 5, 8, seed=1),
+        draw(2, 5, 8, seed=2),
+    ),
+    "encoder-layer": (
+        nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=True),
+        draw(2, 5, 8),
+    ),
+    "encoder": (
+        nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 2, enable_nested_tensor=False),
+        draw(5, 2, 8),
+    ),
+    "decoder-layer": (
+        nn.TransformerDecoderLayer(8, 2, 16, activation="gelu"),
+        draw(5, 2, 8),
+        draw(6, 2, 8),
+    ),
     "cosine-similarity": (lambda a, b: F.cosine_similarity(a, b, dim=-1), X, Y),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
@@ -432,12 +579,18 @@ LAYERS = {
     "max-pool2d": (nn.MaxPool2d(3, stride=2, padding=1, ceil_mode=True), IMAGE),
     "max-pool2d-dilated": (nn.MaxPool2d((2, 3), stride=1, dilation=2), IMAGE),
     "max-pool2d-indices": (nn.MaxPool2d(3, 2, padding=1, return_indices=True), IMAGE),
-    "max-pool2d-dilated-indices": (nn.MaxPool2d(2, 2, dilation=2, ceil_mode=True, return_indices=True), IMAGE),
+    "max-pool2d-dilated-indices": (
+        nn.MaxPool2d(2, 2, dilation=2, ceil_mode=True, return_indices=True),
+        IMAGE,
+    ),
     "max-pool3d": (nn.MaxPool3d(2, ceil_mode=True), VOLUME),
     "avg-pool1d": (nn.AvgPool1d(3, 2, padding=1, count_include_pad=False), SIGNAL),
     "avg-pool2d": (nn.AvgPool2d(3, stride=2, padding=1), IMAGE),
     "avg-pool2d-ceil": (nn.AvgPool2d(3, stride=2, padding=1, ceil_mode=True), IMAGE),
-    "avg-pool2d-inside": (nn.AvgPool2d((2, 3), padding=1, ceil_mode=True, count_include_pad=False), IMAGE),
+    "avg-pool2d-inside": (
+        nn.AvgPool2d((2, 3), padding=1, ceil_mode=True, count_include_pad=False),
+        IMAGE,
+    ),
     "avg-pool2d-divisor": (nn.AvgPool2d(2, divisor_override=3), IMAGE),
     "avg-pool3d": (nn.AvgPool3d(2, stride=1), VOLUME),
     "lp-pool2d": (nn.LPPool2d(2, 3, stride=2), IMAGE),
@@ -476,16 +629,37 @@ LAYERS = {
     "upsample-nearest-exact": (nn.Upsample(scale_factor=1.7, mode="nearest-exact"), IMAGE),
     "upsample-linear": (nn.Upsample(size=20, mode="linear"), SIGNAL),
     "upsample-bilinear": (nn.Upsample(scale_factor=(1.5, 2.2), mode="bilinear"), IMAGE),
-    "upsample-bilinear-recomputed": (nn.Upsample(scale_factor=1.7, mode="bilinear", recompute_scale_factor=True), IMAGE),
-    "upsample-bilinear-corners": (nn.Upsample(size=(13, 5), mode="bilinear", align_corners=True), IMAGE),
+    "upsample-bilinear-recomputed": (
+        nn.Upsample(scale_factor=1.7, mode="bilinear", recompute_scale_factor=True),
+        IMAGE,
+    ),
+    "upsample-bilinear-corners": (
+        nn.Upsample(size=(13, 5), mode="bilinear", align_corners=True),
+        IMAGE,
+    ),
     "upsample-bicubic": (nn.Upsample(size=(13, 12), mode="bicubic"), IMAGE),
-    "upsample-bicubic-corners": (nn.Upsample(size=(13, 12), mode="bicubic", align_corners=True), IMAGE),
+    "upsample-bicubic-corners": (
+        nn.Upsample(size=(13, 12), mode="bicubic", align_corners=True),
+        IMAGE,
+    ),
     "upsample-trilinear": (nn.Upsample(scale_factor=2, mode="trilinear"), VOLUME),
     "upsample-nearest3d": (nn.Upsample(scale_factor=2), VOLUME),
     "interpolate-down": (lambda x: F.interpolate(x, scale_factor=0.6, mode="bilinear"), IMAGE),
-    "grid-sample": (lambda x, g: F.grid_sample(x, g.tanh(), align_corners=False), IMAGE, draw(2, 3, 4, 2)),
-    "grid-sample-border": (lambda x, g: F.grid_sample(x, g, "nearest", "border", True), IMAGE, draw(2, 3, 4, 2)),
-    "grid-sample-reflection": (lambda x, g: F.grid_sample(x, g, padding_mode="reflection", align_corners=True), IMAGE, draw(2, 3, 4, 2)),
+    "grid-sample": (
+        lambda x, g: F.grid_sample(x, g.tanh(), align_corners=False),
+        IMAGE,
+        draw(2, 3, 4, 2),
+    ),
+    "grid-sample-border": (
+        lambda x, g: F.grid_sample(x, g, "nearest", "border", True),
+        IMAGE,
+        draw(2, 3, 4, 2),
+    ),
+    "grid-sample-reflection": (
+        lambda x, g: F.grid_sample(x, g, padding_mode="reflection", align_corners=True),
+        IMAGE,
+        draw(2, 3, 4, 2),
+    ),
     "affine-grid": (lambda t: F.affine_grid(t, (2, 3, 4, 5), align_corners=False), draw(2, 2, 3)),
     "dropout": (nn.Dropout(0.5), X),
     "lstm": (nn.LSTM(4, 3), X),
@@ -497,7 +671,7 @@ LAYERS = {
     "rnn-relu": (nn.RNN(4, 3, nonlinearity="relu"), X),
     "lstm-cell": (nn.LSTMCell(4, 3), X[0]),
     "gru-cell": (nn.GRUCell(4, 3), X[0]),
-}  # fmt: skip
+}
 
 
 def _flat(module):
@@ -524,13 +698,37 @@ def test_layers(name):
 
 
 ACTIVATIONS = [
-    nn.CELU(0.7), nn.ELU(0.5), nn.GELU(), nn.GELU("tanh"), nn.GLU(-1), nn.Hardshrink(0.3),
-    nn.Hardsigmoid(), nn.Hardswish(), nn.Hardtanh(-0.5, 0.7), nn.LeakyReLU(0.2), nn.LogSigmoid(),
-    nn.LogSoftmax(-1), nn.Mish(), nn.PReLU(), nn.PReLU(3), nn.ReLU(), nn.ReLU6(), nn.RReLU(),
-    nn.SELU(), nn.SiLU(), nn.Sigmoid(), nn.Softmax(1), nn.Softmin(0), nn.Softplus(),
-    nn.Softplus(2, 3), nn.Softshrink(0.3), nn.Softsign(), nn.Tanh(), nn.Tanhshrink(),
+    nn.CELU(0.7),
+    nn.ELU(0.5),
+    nn.GELU(),
+    nn.GELU("tanh"),
+    nn.GLU(-1),
+    nn.Hardshrink(0.3),
+    nn.Hardsigmoid(),
+    nn.Hardswish(),
+    nn.Hardtanh(-0.5, 0.7),
+    nn.LeakyReLU(0.2),
+    nn.LogSigmoid(),
+    nn.LogSoftmax(-1),
+    nn.Mish(),
+    nn.PReLU(),
+    nn.PReLU(3),
+    nn.ReLU(),
+    nn.ReLU6(),
+    nn.RReLU(),
+    nn.SELU(),
+    nn.SiLU(),
+    nn.Sigmoid(),
+    nn.Softmax(1),
+    nn.Softmin(0),
+    nn.Softplus(),
+    nn.Softplus(2, 3),
+    nn.Softshrink(0.3),
+    nn.Softsign(),
+    nn.Tanh(),
+    nn.Tanhshrink(),
     nn.Threshold(0.1, 20),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("module", ACTIVATIONS, ids=repr)
@@ -541,7 +739,11 @@ def test_activations(module):
 CLASSES = torch.tensor([[1, 0, 2, 1], [0, 0, 1, 2]])
 LOSSES = {
     "cross-entropy": (nn.CrossEntropyLoss(), X, CLASSES),
-    "cross-entropy-weights": (nn.CrossEntropyLoss(torch.tensor([1.0, 2.0, 0.5]), ignore_index=1), X, CLASSES),
+    "cross-entropy-weights": (
+        nn.CrossEntropyLoss(torch.tensor([1.0, 2.0, 0.5]), ignore_index=1),
+        X,
+        CLASSES,
+    ),
     "cross-entropy-smooth": (nn.CrossEntropyLoss(label_smoothing=0.1, reduction="sum"), X, CLASSES),
     "cross-entropy-soft": (lambda x, y: F.cross_entropy(x, y.softmax(1)), X, Y),
     "nll": (lambda x, y: F.nll_loss(x.log_softmax(1), y, reduction="none"), X, CLASSES),
@@ -558,7 +760,7 @@ LOSSES = {
     "triplet": (nn.TripletMarginLoss(), X[0], Y[0], X[1]),
     "poisson": (nn.PoissonNLLLoss(), X, POSITIVE),
     "soft-margin": (nn.SoftMarginLoss(), X, Y.sign()),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from glenside.frontends.lowering.phrases import spread
 from glenside.frontends.torch.promotion import as_tensor
 from glenside.frontends.torch.signature import Node, Number, operator
-from glenside.frontends.lowering.phrases import spread
 from glenside.language import Term, builders, memory
 
 
@@ -19,7 +19,8 @@ def full(node: Node, fill_value: Number | None = None, value: Number | None = No
 
 
 @operator(
-    "zeros", "zeros_like", "empty", "empty_like", "empty_strided", "empty_permuted", "new_zeros", "new_empty",
+    "zeros", "zeros_like", "empty", "empty_like", "empty_strided", "empty_permuted",
+    "new_zeros", "new_empty",
     implied=("x", "size", "stride", "physical_layout", "dtype"),
 )  # fmt: skip
 def zeros(node: Node) -> Term:

@@ -180,9 +180,7 @@ for _name, _fixed in (("scatter", None), ("scatter_add", "add"), ("scatter_reduc
 
 
 @operator("index_add")
-def index_add(
-    node: Node, x: Term, dim: int, index: Term, source: Term, alpha: float = 1
-) -> Term:
+def index_add(node: Node, x: Term, dim: int, index: Term, source: Term, alpha: float = 1) -> Term:
     """``x`` with rows added at positions of one axis."""
     moved, inverse = transpose(x, _first(x, dim)), _back(x, dim)
     rows = transpose(source, _first(source, dim))
@@ -255,4 +253,3 @@ def bucketize(
     before = elementwise("less_equal" if right else "less", boundaries, mine)
     counted = builders.cast(before, "int32" if out_int32 else "int64")
     return phrases.reduce("sum", counted, [x.type.rank], False)
-

@@ -16,8 +16,13 @@ from glenside.language.shape import FLOATS
 
 
 @operator("mm", "bmm", "matmul", "mv", "dot", "vdot")
-def product(x: Term, other: Term | None = None, mat2: Term | None = None,
-            vec: Term | None = None, tensor: Term | None = None) -> Term:
+def product(
+    x: Term,
+    other: Term | None = None,
+    mat2: Term | None = None,
+    vec: Term | None = None,
+    tensor: Term | None = None,
+) -> Term:
     """``numpy.matmul``."""
     (right,) = (each for each in (other, mat2, vec, tensor) if each is not None)
     return phrases.matmul(x, right)

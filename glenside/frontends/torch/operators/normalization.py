@@ -34,7 +34,10 @@ def batch_norm(
     return result, None, None
 
 
-@operator("_native_batch_norm_legit", "native_batch_norm", "_batch_norm_with_update")
+@operator(
+    "_native_batch_norm_legit", "_native_batch_norm_legit_functional", "native_batch_norm",
+    "_batch_norm_with_update", "_batch_norm_with_update_functional",
+)  # fmt: skip
 def batch_norm_in_training(
     input: Term,
     weight: Term | None,
@@ -103,9 +106,11 @@ def rms_norm(
 ) -> tuple[Term, None]:
     """Divided by the root of the mean square over the last axes, then scaled along them."""
     rank = input.type.rank
-    eps = {"float64": 2**-52, "float16": 2**-10, "bfloat16": 2**-7}.get(
-        input.dtype, 2**-23
-    ) if eps is None else eps
+    eps = (
+        {"float64": 2**-52, "float16": 2**-10, "bfloat16": 2**-7}.get(input.dtype, 2**-23)
+        if eps is None
+        else eps
+    )
     power = reduce("mean", phrases.square(input), range(rank - len(normalized_shape), rank), True)
     result = phrases.div(input, elementwise("sqrt", phrases.add(power, eps)))
     return result if weight is None else phrases.mul(result, weight), None

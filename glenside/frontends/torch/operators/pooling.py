@@ -115,9 +115,7 @@ def _avg_pool(spatial: int) -> Callable[..., Term]:
 def _adaptive(spatial: int) -> Callable[..., Term]:
     def adaptive_avg_pool(node: Node, x: Term, output_size: Ints) -> Term:
         """The mean of as many windows as the output has positions, which may overlap."""
-        return _batched(
-            spatial, x, lambda x: pooling.adaptive_pool(node, "mean", x, output_size)
-        )
+        return _batched(spatial, x, lambda x: pooling.adaptive_pool(node, "mean", x, output_size))
 
     return adaptive_avg_pool
 
@@ -130,9 +128,7 @@ for _spatial in (1, 2, 3):
 def _adaptive_max(spatial: int) -> Callable[..., tuple[Term, None]]:
     def adaptive_max_pool(node: Node, x: Term, output_size: Ints) -> tuple[Term, None]:
         """The greatest of as many windows as the output has positions; not where it stands."""
-        result = _batched(
-            spatial, x, lambda x: pooling.adaptive_pool(node, "max", x, output_size)
-        )
+        result = _batched(spatial, x, lambda x: pooling.adaptive_pool(node, "max", x, output_size))
         return result, None
 
     return adaptive_max_pool
@@ -140,4 +136,3 @@ def _adaptive_max(spatial: int) -> Callable[..., tuple[Term, None]]:
 
 for _spatial in (1, 2, 3):
     operator(f"adaptive_max_pool{_spatial}d")(_adaptive_max(_spatial))
-

@@ -204,4 +204,3 @@ def topk(
         return empty, builders.cast(empty, "int64")
     found = best_places(node, x, axis, k, largest)
     return gather_elements(node, x, found, axis), found
-

@@ -170,8 +170,9 @@ def repeat(x: Term, repeats: Ints) -> Term:
 
 
 @operator("repeat_interleave")
-def repeat_interleave(x: Term, repeats: int, dim: int | None = None,
-                      output_size: int | None = None) -> Term:
+def repeat_interleave(
+    x: Term, repeats: int, dim: int | None = None, output_size: int | None = None
+) -> Term:
     """Every position of an axis several times."""
     del output_size
     return phrases.repeat(x, repeats, dim)
@@ -209,9 +210,7 @@ def constant_pad_nd(x: Term, pad: Ints, value: float = 0) -> Term:
     for i, (before, after) in enumerate(zip(pad[::2], pad[1::2], strict=True)):
         axis = x.type.rank - 1 - i
         x = builders.slice_(x, axis, max(-before, 0), x.shape[axis] - max(-after, 0))
-        x = builders.pad(
-            x, axis, max(before, 0), max(after, 0), "zero" if number == 0 else number
-        )
+        x = builders.pad(x, axis, max(before, 0), max(after, 0), "zero" if number == 0 else number)
     return x
 
 
@@ -298,9 +297,7 @@ def unfold(node: Node, x: Term, dimension: int, size: int, step: int) -> Term:
 
 
 @operator("im2col")
-def im2col(
-    x: Term, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints
-) -> Term:
+def im2col(x: Term, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Term:
     """The windows of an image, one below the other: (N, C, h, w) to (N, C k l, h' w')."""
     single = x.type.rank == 3
     x = builders.unsqueeze(x, 0) if single else x
