@@ -115,9 +115,8 @@ def _parameters(graph: Any) -> dict[int, str]:
     found: dict[int, str] = {}
     places = [node for node in graph.graph.nodes if node.op == "placeholder"]
     for position, node in enumerate(places):
-        source = getattr(node, "_dynamo_source", None)
-        called = source.name() if callable(getattr(source, "name", None)) else None
-        called = getattr(source, "name", "") if called is None else called
+        name = getattr(getattr(node, "_dynamo_source", None), "name", "")
+        called = name() if callable(name) else name
         if any(part in str(called) for part in ("._parameters[", "._buffers[")):
             found[position] = _plain_name(str(called))
     return found

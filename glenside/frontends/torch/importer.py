@@ -168,15 +168,28 @@ def _fixed(program: Any, shapes: Shapes, names: Sequence[str]) -> Any:
                 not isinstance(n, int) or n == g for n, g in zip(lengths, given, strict=True)
             )
             if not fits:
-                stated = ", ".join(map(str, lengths))
+                stated = ", ".join(map(_called, lengths))
                 raise ModelError(f"shapes: input {name!r} is of shape ({stated}), given {given}")
         elif dynamic:
             axis = dynamic[0]
+            stated = ", ".join(map(_called, lengths))
             raise ModelError(
-                f"input {name!r} has the dynamic dimension {lengths[axis]} (axis {axis} of "
-                f"{tuple(map(str, lengths))}): give its shape with shapes={{{name!r}: (...)}}"
+                f"input {name!r} has the dynamic dimension {_called(lengths[axis])} (axis {axis} "
+                f"of ({stated})): give its shape with shapes={{{name!r}: (...)}}"
             )
     return with_shapes(program, shapes, names) if open_ else program
+
+
+def _called(length: Any) -> str:
+    """What the user calls a length: the name of a ``Dim``, where that is still known."""
+    inner = getattr(length, "node", None)
+    env = getattr(inner, "shape_env", None)
+    names = getattr(env, "source_name_to_debug_name", {})
+    for source in getattr(env, "var_to_sources", {}).get(getattr(inner, "expr", None), ()):
+        where = source.name() if callable(source.name) else source.name
+        if where in names:
+            return str(names[where])
+    return str(length)
 
 
 # --- the graph ----------------------------------------------------------------------------------

@@ -55,4 +55,5 @@ def arange(node: Node, start: float, end: float, step: float = 1) -> Term:
 def eye(node: Node) -> Term:
     """Ones on a diagonal."""
     node.make_room(node.shape, "the matrix")
-    return node.parameter(np.eye(*node.shape, dtype=node.dtype), "eye")
+    rows, columns = node.shape
+    return node.parameter(np.eye(rows, columns, dtype=node.dtype), "eye")

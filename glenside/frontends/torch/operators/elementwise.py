@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from glenside.frontends.lowering import phrases
 from glenside.frontends.lowering.phrases import elementwise, select, square
@@ -386,9 +385,10 @@ def copy(x: Term, src: Term) -> Term:
 
 
 @operator("native_dropout")
-def native_dropout(x: Any, p: float, train: bool | None) -> Term:
-    """Only refused: what is dropped is a matter of chance."""
-    del x, p, train
+def native_dropout(input: Term, p: float, train: bool | None) -> Term:
+    """The same value; in training elements are dropped at random, which is refused."""
+    if not train or not p:
+        return input
     raise Refused("drops elements at random, as in training: call .eval() on the module")
 
 

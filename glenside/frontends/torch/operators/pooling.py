@@ -75,7 +75,8 @@ def _places(node: Node, x: Term, looks: Window) -> Term:
     reach = [(k - 1) * d + 1 for k, d in zip(looks.kernel, looks.dilation, strict=True)]
     rows = np.lib.stride_tricks.sliding_window_view(whole, reach)
     rows = rows[tuple(slice(None, None, step) for step in looks.stride)]
-    rows = rows[(..., *(slice(None, None, step) for step in looks.dilation))]
+    inner = (slice(None, None, step) for step in looks.dilation)
+    rows = rows[(*(slice(None) for _ in looks.stride), *inner)]
     table = rows.reshape(*rows.shape[:spatial], -1)
     count = table.shape[-1]
     base = np.arange(math.prod(table.shape[:-1])).reshape(table.shape[:-1]) * count
