@@ -97,7 +97,7 @@ def infer_batch(
     if batch < 0 or len(shared) != 1 or len(next(iter(shared))) != batch:
         shown = ", ".join(map(str, operands))
         raise ShapeError(f"call {unit.name}: {shown} do not share their first {batch} outer axes")
-    result = unit.infer(parameters, [_without(each, batch) for each in operands])
+    result = unit.infer(parameters, [without_batch(each, batch) for each in operands])
     return AccessType(shared.pop() + result.outer, result.item, result.dtype)
 
 
@@ -107,7 +107,7 @@ def run_batch(
     """Value of such invocations, one after the other: the unit sees operands of one only."""
     if not batch:
         return unit.run(parameters, operands, arrays)
-    each = [_without(of, batch) for of in operands]
+    each = [without_batch(of, batch) for of in operands]
     result = infer_batch(unit, parameters, operands, batch)
     values = np.empty(result.shape, result.dtype)
     invoke = unit.runner(parameters, each)
@@ -116,7 +116,8 @@ def run_batch(
     return values
 
 
-def _without(access: AccessType, batch: int) -> AccessType:
+def without_batch(access: AccessType, batch: int) -> AccessType:
+    """What one invocation of a batch sees of an operand."""
     return AccessType(access.outer[batch:], access.item, access.dtype)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,7 @@ from glenside.exporters.c.driver import UnitFunction, UnitFunctions
 from glenside.exporters.c.kernels import CKernel, Scratch, c_kernels, c_type
 from glenside.exporters.c.naming import distinct, identifier
 from glenside.language.shape import AccessType
-from glenside.language.units import find_unit
+from glenside.language.units import find_unit, without_batch
 
 Array = np.ndarray[Any, Any]
 
@@ -208,22 +209,36 @@ class _Writer:
         if self.units is None:
             unit = step.attributes["unit"]
             raise TargetError(f"C source cannot hold a call of {unit}: nothing runs it there")
-        if step.operator == "call" and step.attributes.get("batch"):
-            unit = step.attributes["unit"]
-            raise TargetError(
-                f"C source: a batch of {unit} calls is no single invocation: take the program "
-                "before its tiles are expanded"
-            )
         types = [AccessType(tuple(o), tuple(i), d) for o, i, d in step.types]
         packed = [self._packed(place) for place in step.operands]
         result = self._place_of(step.result)
         if step.operator == "call":
-            parameters = tuple(step.attributes["parameters"])
-            function = self.units.call(step.attributes["unit"], parameters, types)
-            self._invoke(function, packed, result)
+            self._batch(step, types, packed, result)
         else:
             self._blocked(step, types, packed, result)
         self._copy(result, step.result, pack=False)
+
+    def _batch(
+        self, step: PythonCall, types: Sequence[AccessType], packed: Sequence[str], result: str
+    ) -> None:
+        """One invocation for each position on the shared axes: see ``language.units.run_batch``."""
+        assert self.units is not None
+        batch = step.attributes["batch"]
+        count = math.prod(types[0].outer[:batch])
+        parameters = tuple(step.attributes["parameters"])
+        each = [without_batch(of, batch) for of in types]
+        function = self.units.call(step.attributes["unit"], parameters, each)
+        if not batch:
+            self._invoke(function, packed, result)
+            return
+        places = [*zip(packed, step.operands, strict=True), (result, step.result)]
+        *operands, value = (
+            f"{where} + g * {math.prod(of.shape[batch:]) * np.dtype(of.dtype).itemsize}"
+            for where, of in places
+        )
+        self.lines.append(f"for (int64_t g = 0; g < {count}; ++g)")
+        self._invoke(function, operands, value)
+        self.lines[-1] = "  " + self.lines[-1]
 
     def _invoke(self, function: UnitFunction, operands: Sequence[str], result: str) -> None:
         arguments = [str(size) for size in function.sizes.values()]

@@ -426,8 +426,11 @@ def _beside(of: Vec[i64], other: Vec[i64], g: i64, left: bool) -> Vec[i64]:
 
 
 def _combined(a: Access, v: Vec[i64], b: Access, w: Vec[i64], rank: i64) -> Access:
-    """``a * b`` of lengths v and w, each spread to where the other is longer."""
-    shape = rank.range().map(lambda i: v[i].max(w[i]))
+    """``a * b`` of lengths v and w, each spread to where its own is 1.
+
+    The longer one, but none where one of them is none: nothing beside one is nothing.
+    """
+    shape = rank.range().map(lambda i: v[i].max(w[i]) * v[i].min(w[i]).min(1))
     left, right = (each.reshape(of, ints()).broadcast(shape) for each, of in ((a, v), (b, w)))
     return _fold("mul", left, right, rank)
 
