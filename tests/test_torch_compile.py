@@ -1,6 +1,8 @@
 """torch.compile with our backend: what runs here, what PyTorch keeps, and what is said of it."""
 
+import re
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +10,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (make test
 
 from torch import nn  # noqa: E402
 
+import glenside  # noqa: E402
 from glenside import torch_compile  # noqa: E402
 from glenside.program import Program  # noqa: E402
 from glenside.torch_compile import RunsInPyTorch  # noqa: E402
@@ -137,3 +140,12 @@ def test_training_runs_in_pytorch_with_its_gradients():
 def test_unknown_options_are_refused():
     with pytest.raises(Exception, match=r"targt is not one of .*target"):
         torch.compile(Net(), backend="glenside", options={"targt": "cpu"})(torch.randn(2, 8))
+
+
+def test_the_readme_shows_both_ways(runs):
+    text = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+    (block,) = re.findall(r"```python\n(import torch\n.*?)```", text, re.DOTALL)
+    found = {"glenside": glenside}
+    exec(block, found)
+    torch.testing.assert_close(found["y"], found["net"](found["x"]))
+    assert len(runs) == 2
