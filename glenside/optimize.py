@@ -69,8 +69,8 @@ def optimize(
     :param model: path of a model file, ONNX ``ModelProto``, PyTorch module or ``ExportedProgram``,
         term or :class:`Model`.
     :param example_inputs: what a PyTorch module is called with: a tuple, a mapping by keyword, or
-        one tensor; it is exported for their shapes and dtypes. For any other model the target may
-        stand here.
+        one tensor; it is exported for their shapes and dtypes, which fix the dynamic dimensions of
+        an ``ExportedProgram``. For any other model the target may stand here.
     :param target: name of a target, such as ``"cpu"``, the default, or ``"systolic-array:16x16"``.
     :param shapes: shapes of inputs with dynamic dimensions, by name.
     :param params: arrays of parameters the model names but does not hold.

@@ -44,7 +44,8 @@ def load_model(
     :param shapes: lengths of dynamic dimensions, as whole shapes by input name.
     :param params: arrays of parameters that the model names but does not hold, or of inputs to
         hold constant.
-    :param example_inputs: what a PyTorch module is called with: a tuple, or a mapping by keyword.
+    :param example_inputs: what a PyTorch module is called with: a tuple, or a mapping by keyword;
+        of an ``ExportedProgram`` they fix dynamic dimensions.
     :raises ModelError: it is none of these, or cannot be read.
     """
     if _is_torch(model, "torch.nn.modules", "Module"):
@@ -56,14 +57,17 @@ def load_model(
                 "example_inputs=(...), what it is called with, or an ExportedProgram"
             )
         model = export(model, example_inputs)
-    elif example_inputs is not None:
+        example_inputs = None
+    if _is_torch(model, "torch.export", "ExportedProgram"):
+        from glenside.frontends.torch import import_torch, shapes_of
+
+        if example_inputs is not None:
+            shapes = {**shapes_of(model, example_inputs), **(shapes or {})}
+        return widened_halves(import_torch(model, shapes=shapes, params=params, progress=progress))
+    if example_inputs is not None:
         raise ModelError(
             f"example_inputs are for a PyTorch module; the model is a {type(model).__name__}"
         )
-    if _is_torch(model, "torch.export", "ExportedProgram"):
-        from glenside.frontends.torch import import_torch
-
-        return widened_halves(import_torch(model, shapes=shapes, params=params, progress=progress))
     if isinstance(model, Model):
         return _bind(model, params or {})
     if isinstance(model, Term):

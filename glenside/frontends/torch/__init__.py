@@ -4,6 +4,6 @@ PyTorch itself is imported when there is something of it to read, never before.
 """
 
 from glenside.frontends.torch.exporting import export
-from glenside.frontends.torch.importer import Imported, import_torch, read
+from glenside.frontends.torch.importer import Imported, import_torch, read, shapes_of
 
-__all__ = ["Imported", "export", "import_torch", "read"]
+__all__ = ["Imported", "export", "import_torch", "read", "shapes_of"]

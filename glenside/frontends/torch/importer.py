@@ -13,7 +13,7 @@ from glenside.errors import GlensideError, ModelError, Unsupported, UnsupportedO
 from glenside.frontends.counting import count_operators
 from glenside.frontends.lowering.constants import Constants
 from glenside.frontends.refusal import Refused
-from glenside.frontends.torch.exporting import in_core_operators, with_shapes
+from glenside.frontends.torch.exporting import arguments, in_core_operators, with_shapes
 from glenside.frontends.torch.operators import OPERATORS, REFUSED
 from glenside.frontends.torch.signature import Node
 from glenside.frontends.torch.values import as_array, plain, type_of
@@ -109,6 +109,26 @@ def input_names(program: Any) -> list[str]:
         else:
             names.append(_stem(str(node), keys[2:]))
     return names if len(set(names)) == count else [str(node) for node in nodes]
+
+
+def shapes_of(program: Any, example_inputs: Any) -> dict[str, tuple[int, ...]]:
+    """The shapes of the inputs of an ``ExportedProgram`` in a call, by name.
+
+    :raises ModelError: it is not called like that.
+    """
+    from torch.utils import _pytree
+
+    flat = _pytree.tree_leaves(arguments(example_inputs))
+    names = input_names(program)
+    if len(flat) != len(names):
+        raise ModelError(
+            f"example_inputs: the program takes {', '.join(names)}; got {len(flat)} values"
+        )
+    return {
+        name: tuple(value.shape)
+        for name, value in zip(names, flat, strict=True)
+        if hasattr(value, "shape")
+    }
 
 
 def _stem(node: str, keys: Sequence[str]) -> str:

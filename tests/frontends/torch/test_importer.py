@@ -119,6 +119,13 @@ def test_dynamic_dimensions_become_what_shapes_says():
     np.testing.assert_allclose(got, program.module()(x).detach().numpy(), atol=1e-5)
 
 
+def test_examples_fix_the_dynamic_dimensions_of_an_exported_program():
+    model = load_model(dynamic(), example_inputs=(torch.randn(7, 3, 8, 8),))
+    assert model.inputs["image"].shape == (7, 3, 8, 8)
+    with pytest.raises(ModelError, match="the program takes image; got 2 values"):
+        load_model(dynamic(), example_inputs=(IDS, IDS))
+
+
 @pytest.mark.parametrize(
     ("shapes", "told"),
     [
