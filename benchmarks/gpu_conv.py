@@ -168,7 +168,7 @@ def _program(
 
 def _in_cuda(target: Any, term: Any, params: Any, path: Path, choose: Any) -> None:
     """The layer in CUDA, as tuned for it and by the mapping that OpenCL takes."""
-    from glenside.codegen.mapping import best_mapping
+    from glenside.codegen.gpu.mapping.choose import best_mapping
     from glenside.codegen.tuning import chooser
     from glenside.hw_targets import find_target
 
@@ -186,13 +186,15 @@ def _candidates(target: Any, term: Any, filters: Any, options: Any, name: str) -
     from glenside.codegen import tuning
     from glenside.codegen.device.trials import make_trials
     from glenside.codegen.gpu.interface import make_builder
+    from glenside.codegen.gpu.mapping.choose import best_mappings
+    from glenside.codegen.gpu.mapping.kinds import read_mapping
     from glenside.codegen.gpu.products import space_of
-    from glenside.codegen.mapping import GpuMapping, best_mappings
-    from glenside.codegen.partition import Kernel, partition
+    from glenside.codegen.program.cut import cut_program
+    from glenside.codegen.program.record import Kernel
     from glenside.language import topological_order
 
     (x,) = (t for t in topological_order([term]) if t.op == "tensor" and t["name"] == "x")
-    cut = partition([term], {"x": x.type}, {"w": filters}, plain=True)
+    cut = cut_program([term], {"x": x.type}, {"w": filters}, plain=True)
     builder = make_builder(cut)
     for number, step in enumerate(cut.steps):
         builder.at_step(number)
@@ -205,7 +207,7 @@ def _candidates(target: Any, term: Any, filters: Any, options: Any, name: str) -
                 tuning.key_of(space.key())
             )
             if target.dialect == "opencl" and elsewhere is not None:
-                mappings = [*mappings, GpuMapping.from_json(dict(elsewhere.mapping))]
+                mappings = [*mappings, read_mapping(dict(elsewhere.mapping))]
             make_trials(
                 cut,
                 number,
@@ -222,7 +224,7 @@ def _candidates(target: Any, term: Any, filters: Any, options: Any, name: str) -
 
 def _dlight(target: Any, layer: Layer, folder: Path, name: str) -> None:
     from glenside.codegen.device.trials import Trial, Trials
-    from glenside.codegen.launch import Entry
+    from glenside.codegen.plan import Entry
 
     sizes = {
         "x": (0, layer.c * layer.h**2),
@@ -363,7 +365,7 @@ def _means(dtype: str, rows: list[dict[str, Any]]) -> None:
 
 def _load(folder: Path, filters: np.ndarray) -> Any:
     """A saved program with its filters, which lie as it was given them."""
-    from glenside.codegen.launch import load
+    from glenside.codegen.load import load
 
     told = told_of(folder)
     if told["last"]:

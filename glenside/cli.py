@@ -439,6 +439,10 @@ def explain(
         str | None,
         typer.Option(metavar="NAME", help="Only what concerns this value of the model."),
     ] = None,
+    passes: Annotated[
+        bool,
+        typer.Option("--passes", help="How a model is cut into kernels: it after each pass."),
+    ] = False,
     target: TargetOption = None,
     imports: ImportOption = None,
     rules: RulesOption = None,
@@ -449,13 +453,20 @@ def explain(
 ) -> None:
     """Say from which layer each accelerator call came, by which rules, and what stayed on the host.
 
+    With --passes it is said instead how the program is cut into kernels, and where values lie.
     --target, --shape, --params and rules are for models: a saved program has its own.
     """
+    if passes and (as_json or node):
+        raise InputError(
+            f"--passes is text of the whole program: leave {'--json' if as_json else '--node'} out"
+        )
     # What is told of a saved program needs no compiled code.
     trusted = not _is_saved(program)
-    told = _program(
-        program, target, shape, params, rules, add_rules, imports, trusted=trusted
-    ).explain(node)
+    found = _program(program, target, shape, params, rules, add_rules, imports, trusted=trusted)
+    if passes:
+        print(found.explain_passes())
+        return
+    told = found.explain(node)
     if as_json:
         print(json.dumps(told.to_json(), indent=2))
     else:

@@ -31,9 +31,9 @@ from glenside.pipeline import Pipeline
 if TYPE_CHECKING:
     from glenside.codegen.device.device import Device
     from glenside.codegen.device.trials import Trials
+    from glenside.codegen.gpu.mapping.kinds import AnyMapping
     from glenside.codegen.gpu.space import ProductSpace
-    from glenside.codegen.mapping import AnyMapping
-    from glenside.codegen.partition import Partition
+    from glenside.codegen.program.record import Cut
     from glenside.hw_targets.gpu import GpuTarget
     from glenside.rewrites.ruleset import Rule, RuleSet
 
@@ -268,14 +268,15 @@ class _Products:
     """The distinct products of a program that was cut into kernels."""
 
     target: GpuTarget
-    cut: Partition
+    cut: Cut
     cache: int
     """Bytes of the device's cache where the model's parameters do not fit into it, else 0."""
     found: list[_Product] = field(default_factory=list)
 
     def ranked(self) -> list[_Product]:
         """By predicted time, uses counted, longest first."""
-        from glenside.codegen.mapping import InfeasibleMapping, best_mapping
+        from glenside.codegen.gpu.mapping.choose import best_mapping
+        from glenside.codegen.gpu.mapping.solver import InfeasibleMapping
 
         for product in self.found:
             try:
@@ -294,7 +295,8 @@ class _Products:
     ) -> Trials | None:
         """The ways to compute a product, the plain one first; None where none can be mapped."""
         from glenside.codegen.device.trials import make_trials
-        from glenside.codegen.mapping import InfeasibleMapping, best_mappings
+        from glenside.codegen.gpu.mapping.choose import best_mappings
+        from glenside.codegen.gpu.mapping.solver import InfeasibleMapping
 
         target = self.target
         try:
@@ -326,7 +328,7 @@ def _products(
     from glenside.codegen.device.compile import cut_for_device
     from glenside.codegen.gpu.interface import make_builder
     from glenside.codegen.gpu.products import space_of
-    from glenside.codegen.partition import Kernel
+    from glenside.codegen.program.record import Kernel
 
     pipeline = Pipeline("the products are those of the program as it was imported")
     imported = pipeline.imported(model, shapes=shapes, params=params, precision=precision).model

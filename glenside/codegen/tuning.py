@@ -27,9 +27,10 @@ from glenside.errors import TargetError
 from glenside.files import write_text
 
 if TYPE_CHECKING:
-    from glenside.codegen.gpu.interface import Choose, DeviceLimits
+    from glenside.codegen.gpu.interface import DeviceLimits
+    from glenside.codegen.gpu.mapping.choose import Choose
+    from glenside.codegen.gpu.mapping.kinds import AnyMapping
     from glenside.codegen.gpu.space import ProductSpace
-    from glenside.codegen.mapping import AnyMapping
 
 FORMAT = 1
 """Of the file, and of the mappings in it."""
@@ -164,10 +165,10 @@ def _mapping(entry: Tuned, space: ProductSpace, limits: DeviceLimits) -> AnyMapp
 
     :raises TargetError: it is none, or none of such a space.
     """
-    from glenside.codegen.mapping import GpuMapping
+    from glenside.codegen.gpu.mapping.kinds import GpuMapping, read_mapping
 
     try:
-        mapping = GpuMapping.from_json(dict(entry.mapping))
+        mapping = read_mapping(dict(entry.mapping))
         values = {name: each for name, each in vars(mapping).items() if name != "predicted"}
         ceilings = {**_CEILINGS, "threads": limits.threads_per_group}
         for name, value in values.items():

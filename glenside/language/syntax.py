@@ -48,13 +48,14 @@ def to_text(*roots: Term) -> str:
     bindings = []
     for term in order:
         if uses[term] > 1 and (term.children or len(roots) > 1 or term not in roots):
-            bindings.append(f"(%{len(names)} {_print(term, names)})")
+            bindings.append(f"(%{len(names)} {spell_term(term, names)})")
             names[term] = f"%{len(names)}"
-    body = " ".join(names.get(root) or _print(root, names) for root in roots)
+    body = " ".join(names.get(root) or spell_term(root, names) for root in roots)
     return f"(let ({' '.join(bindings)}) {body})" if bindings else body
 
 
-def _print(root: Term, names: Mapping[Term, str]) -> str:
+def spell_term(root: Term, names: Mapping[Term, str]) -> str:
+    """The text of a term; what of it has a name is called by that."""
     pieces: list[str] = []
     stack: list[Term | str] = [root]
     while stack:
@@ -73,18 +74,18 @@ def _print(root: Term, names: Mapping[Term, str]) -> str:
 def _head(term: Term) -> str:
     words = [term.operator.spelling]
     for attribute, value in zip(term.operator.attributes, term.values, strict=True):
-        if attribute.name == "value" and isinstance(value, float):
-            # The fewest digits that are this number once it is rounded to the term's dtype.
-            value = float(str(np.dtype(term.dtype).type(value)))
+        dtype = term.dtype if attribute.kind in (Kind.NUMBER, Kind.FILL) else None
         if not attribute.optional:
-            words.append(spell_value(value))
+            words.append(spell_value(value, dtype))
         elif repr(value) != repr(attribute.default):
-            words.append(f":{attribute.name} {spell_value(value)}")
+            words.append(f":{attribute.name} {spell_value(value, dtype)}")
     return " ".join(words)
 
 
-def spell_value(value: Any) -> str:
-    """An attribute value as text."""
+def spell_value(value: Any, dtype: str | None = None) -> str:
+    """An attribute value as text; a number that is rounded to ``dtype`` in the fewest digits."""
+    if dtype is not None and isinstance(value, float):
+        value = float(str(np.dtype(dtype).type(value)))
     if isinstance(value, tuple):
         return f"({' '.join(map(str, value))})"
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Kernels of products of plain matrices (:mod:`~glenside.codegen.matrix_mapping`).
+"""Kernels of products of plain matrices (:mod:`~glenside.codegen.gpu.mapping.matrices`).
 
 While a group multiplies one stage in local memory, its threads hold the next in registers on its
 way there, so that there is one barrier a stage. The constant operand lies packed in the order in
@@ -19,11 +19,14 @@ from glenside.codegen import scalars
 from glenside.codegen.gpu import threads
 from glenside.codegen.gpu.fallback import ElementNest
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits, Dialect
+from glenside.codegen.gpu.mapping.kinds import MatrixMapping
+from glenside.codegen.gpu.mapping.matrices import as_matrices
 from glenside.codegen.gpu.space import ProductSpace
 from glenside.codegen.kernels import Argument, KernelBuilder
 from glenside.codegen.loops import (
     Index,
     Stmt,
+    all_of,
     allocate,
     declare,
     get,
@@ -32,8 +35,7 @@ from glenside.codegen.loops import (
     unflatten,
     vectorised,
 )
-from glenside.codegen.matrix_mapping import MatrixMapping, as_matrices
-from glenside.codegen.partition import Kernel
+from glenside.codegen.program.record import Kernel
 from glenside.codegen.storage import Origin, repeated
 
 Array = np.ndarray[Any, Any]
@@ -106,14 +108,11 @@ class MatrixNest(ElementNest):
         base, shape = self.product.resident.base, self.shape
         sizes = shape.batches, shape.rows, shape.depth
         recipe = Rows(sizes, self.mapping.rows, self.mapping.depth)
-        array = self.builder.partition.weights[base]
+        array = self.builder.cut.weights[base]
         key = (id(array), recipe)
-        known = self.builder._packed.get(key)
-        if known is None:
-            origin = Origin(base, repeated(array), recipe.apply)
-            known = self.builder.constant(recipe.apply(array), "float32", origin)
-            self.builder._packed[key] = known
-        size = self.builder.partition.buffers[known].size
+        origin = Origin(base, repeated(array), recipe.apply)
+        known = self.builder.packed(key, "float32", lambda: (recipe.apply(array), origin))
+        size = self.builder.memory.buffers[known].size
         self.arguments.append(Argument(known, 0, size))
         return size
 
@@ -272,11 +271,11 @@ class MatrixNest(ElementNest):
                 tests.append(tirx.LT(self.column_start + place, shape.width))
             if uneven:
                 tests.append(tirx.LT(step, shape.depth))
-            if not tests:
+            guard = all_of(tests)
+            if guard is None:
                 return made
             zero = scalars.const(0, "float32")
             blank = [put(self.coming_columns, turn * width + k, zero) for k in range(width)]
-            guard = tests[0] if len(tests) == 1 else tirx.all(*tests)
             return tirx.IfThenElse(guard, made, sequence(blank))
 
         return self._share(units, column)

@@ -22,9 +22,9 @@ import numpy as np
 
 from glenside.codegen import scalars
 from glenside.codegen.gpu.interface import DeviceLimits
+from glenside.codegen.gpu.mapping.kinds import GpuMapping
 from glenside.codegen.gpu.space import ProductSpace
-from glenside.codegen.loops import strides_of
-from glenside.codegen.mapping import GpuMapping
+from glenside.codegen.views import strides_of
 
 Array = np.ndarray[Any, Any]
 

@@ -1,5 +1,5 @@
 """Kernels of products: tiles staged in local memory, sums in registers, mapped by a
-:class:`~glenside.codegen.mapping.GpuMapping`.
+:class:`~glenside.codegen.gpu.mapping.kinds.GpuMapping`.
 
 A group computes a tile of results. It walks along the reduced loops in stages: all its threads
 bring the part of both operands that a stage needs into local memory, wait, and multiply. A constant
@@ -29,7 +29,11 @@ from typing import Any
 from glenside.codegen import scalars
 from glenside.codegen.gpu import threads
 from glenside.codegen.gpu.fallback import ElementNest
-from glenside.codegen.gpu.interface import Choose, DeviceKernel, DeviceLimits, Dialect
+from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits, Dialect
+from glenside.codegen.gpu.mapping.choose import Choose, chosen_mapping
+from glenside.codegen.gpu.mapping.kinds import GpuMapping, MatrixMapping, TensorMapping
+from glenside.codegen.gpu.mapping.solver import InfeasibleMapping
+from glenside.codegen.gpu.mapping.threads import thread_mappings
 from glenside.codegen.gpu.matrix_products import MatrixNest
 from glenside.codegen.gpu.product.boxes import Box
 from glenside.codegen.gpu.product.exchanging import Exchange
@@ -55,16 +59,8 @@ from glenside.codegen.loops import (
     put,
     sequence,
 )
-from glenside.codegen.mapping import (
-    GpuMapping,
-    InfeasibleMapping,
-    chosen_mapping,
-    thread_mappings,
-)
-from glenside.codegen.matrix_mapping import MatrixMapping
-from glenside.codegen.partition import Kernel
+from glenside.codegen.program.record import Kernel
 from glenside.codegen.small_maps import small_map
-from glenside.codegen.tensor_mapping import TensorMapping
 
 
 def product_kernels(
@@ -109,16 +105,16 @@ def product_kernels(
 
 
 def space_of(builder: KernelBuilder, step: Kernel, limits: DeviceLimits) -> ProductSpace | None:
-    """The space of a step of the builder's partition, None where it is no product, or a small map
+    """The space of a step of the builder's program, None where it is no product, or a small map
     that is written out."""
-    if step.anchor is None or small_map(step.anchor, builder.partition.weights) is not None:
+    if step.anchor is None or small_map(step.anchor, builder.cut.weights) is not None:
         return None
     nest = ElementNest(builder, step, limits)
     return product_space(
         step.anchor,
         nest.lowering.access,
         nest.lowering.is_leaf,
-        lambda term: term in builder.partition.weights,
+        lambda term: term in builder.cut.weights,
         nest.by_space,
         step.tail,
     )
@@ -203,7 +199,7 @@ class ProductNest(ElementNest):
         if not resident.constant:
             return None
         number = pack(self.builder, self.tiling)
-        size = self.builder.partition.buffers[number].size
+        size = self.builder.memory.buffers[number].size
         packed = declare(threads.PACKED, size, resident.dtype)
         self.parameters.append(packed)
         self.arguments.append(Argument(number, 0, size))
@@ -214,7 +210,7 @@ class ProductNest(ElementNest):
         if not self.partial_sums:
             return None
         size, dtype = self.tiling.partial_elements, self.tiling.space.accumulate
-        number = self.builder.scratch(size, dtype)
+        number = self.builder.memory.add(size, dtype)
         self.partial = declare("partial", size, dtype)
         self._partial_argument = Argument(number, 0, size)
         return self.partial

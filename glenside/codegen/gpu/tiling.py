@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from glenside.codegen import scalars
+from glenside.codegen.gpu.mapping.kinds import GpuMapping
 from glenside.codegen.gpu.space import ProductSpace, Role
-from glenside.codegen.mapping import GpuMapping
 
 Array = np.ndarray[Any, Any]
 

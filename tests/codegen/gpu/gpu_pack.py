@@ -151,8 +151,8 @@ def build(folder: Path, examples: str = "80", target_name: str = "cuda:sm_90") -
 
 def _streamed(seed: int) -> Any:
     """Chooses any mapping whose groups stay."""
+    from glenside.codegen.gpu.mapping.streams import StreamProblem
     from glenside.codegen.gpu.tensor.geometry import geometry_of
-    from glenside.codegen.stream_mapping import StreamProblem
 
     def choose(space: Any, limits: Any) -> Any:
         geometry = geometry_of(space, limits)
@@ -169,7 +169,7 @@ def _streamed(seed: int) -> Any:
 def run(folder: Path, only: str = "") -> int:
     import traceback
 
-    from glenside.codegen.launch import load
+    from glenside.codegen.load import load
 
     failed = []
     files = [file for file in sorted(folder.glob("*.npz")) if only in file.stem]

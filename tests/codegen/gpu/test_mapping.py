@@ -8,17 +8,13 @@ import math
 import pytest
 
 from glenside.codegen.gpu.devices import PROFILES, device_profile
+from glenside.codegen.gpu.mapping.choose import best_mapping, best_mappings
+from glenside.codegen.gpu.mapping.kinds import read_mapping
+from glenside.codegen.gpu.mapping.solver import InfeasibleMapping
+from glenside.codegen.gpu.mapping.threads import MappingProblem, thread_mappings
 from glenside.codegen.gpu.predict import predict
 from glenside.codegen.gpu.space import ProductSpace
 from glenside.codegen.gpu.tiling import Tiling
-from glenside.codegen.mapping import (
-    GpuMapping,
-    InfeasibleMapping,
-    MappingProblem,
-    best_mapping,
-    best_mappings,
-    thread_mappings,
-)
 from glenside.errors import TargetError
 from glenside.language.builders import access, cart_prod, compute, tensor
 from tests.codegen.codegen_help import convolution, weights
@@ -122,7 +118,7 @@ def test_best_mappings_differ_in_more_than_a_detail() -> None:
 
 def test_a_mapping_reads_back() -> None:
     mapping = best_mapping(layer(), H200)
-    assert GpuMapping.from_json(mapping.to_json()) == mapping
+    assert read_mapping(mapping.to_json()) == mapping
 
 
 def test_a_reduction_is_split_where_results_are_few() -> None:

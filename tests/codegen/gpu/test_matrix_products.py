@@ -9,16 +9,13 @@ import pytest
 
 from glenside.codegen.gpu.devices import device_profile
 from glenside.codegen.gpu.interface import make_builder
+from glenside.codegen.gpu.mapping.choose import best_mapping
+from glenside.codegen.gpu.mapping.kinds import MatrixMapping, read_mapping
+from glenside.codegen.gpu.mapping.matrices import Matrices, as_matrices, matrix_mappings
 from glenside.codegen.gpu.products import space_of
 from glenside.codegen.gpu.space import ProductSpace
-from glenside.codegen.mapping import GpuMapping, best_mapping
-from glenside.codegen.matrix_mapping import (
-    Matrices,
-    MatrixMapping,
-    as_matrices,
-    matrix_mappings,
-)
-from glenside.codegen.partition import Kernel, partition
+from glenside.codegen.program.cut import cut_program
+from glenside.codegen.program.record import Kernel
 from glenside.language import Term
 from glenside.language.builders import (
     access,
@@ -53,7 +50,7 @@ def _pointwise(images: int, channels: int, size: tuple[int, int], filters: int) 
 
 
 def _space(term: Term, params: dict[str, np.ndarray], shape: tuple[int, ...]) -> ProductSpace:
-    cut = partition([term], {"x": tensor("x", shape).type}, params, plain=True)
+    cut = cut_program([term], {"x": tensor("x", shape).type}, params, plain=True)
     builder = make_builder(cut)
     (step,) = cut.steps
     assert isinstance(step, Kernel)
@@ -122,7 +119,7 @@ def test_mappings_keep_the_limits_and_read_back() -> None:
         assert each.threads <= H200.threads_per_group
         assert 4 * each.local_elements <= H200.static_local_bytes
         assert each.rows % each.tile[0] == each.columns % each.tile[1] == 0
-    assert GpuMapping.from_json(found[0].to_json()) == found[0]
+    assert read_mapping(found[0].to_json()) == found[0]
     small = dataclasses.replace(H200, name="small", static_local_bytes=8 << 10)
     assert all(4 * each.local_elements <= 8 << 10 for each in matrix_mappings(space, small, 1000))
     assert isinstance(as_matrices(space), Matrices)

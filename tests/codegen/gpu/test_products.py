@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 
 from glenside.codegen.gpu.devices import device_profile
 from glenside.codegen.gpu.emit import emit
+from glenside.codegen.gpu.mapping.choose import best_mappings
+from glenside.codegen.gpu.mapping.kinds import GpuMapping
+from glenside.codegen.gpu.mapping.threads import MappingProblem
 from glenside.codegen.gpu.product.boxes import Box
 from glenside.codegen.gpu.product.placing import Placement
 from glenside.codegen.gpu.products import ProductNest
 from glenside.codegen.gpu.space import ProductSpace
 from glenside.codegen.gpu.tiling import Tiling
-from glenside.codegen.mapping import GpuMapping, MappingProblem, best_mappings
 from glenside.errors import TargetError
 from glenside.language import Term, evaluate
 from glenside.language.builders import (

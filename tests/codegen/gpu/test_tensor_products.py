@@ -8,14 +8,19 @@ import pytest
 
 from glenside.codegen.device.nvcc import compile_cubin, find_nvcc
 from glenside.codegen.gpu.devices import device_profile
+from glenside.codegen.gpu.dispatch import make_kernels
 from glenside.codegen.gpu.emit import emit
+from glenside.codegen.gpu.interface import make_builder
+from glenside.codegen.gpu.mapping.choose import best_mappings
+from glenside.codegen.gpu.mapping.kinds import GpuMapping, TensorMapping, read_mapping
 from glenside.codegen.gpu.tensor.kernel import round_to_tf32
-from glenside.codegen.mapping import GpuMapping, best_mappings
-from glenside.codegen.tensor_mapping import TensorMapping
+from glenside.codegen.program.cut import cut_program
+from glenside.codegen.program.record import Kernel
 from glenside.errors import TargetError
 from glenside.hw_targets import find_target
 from glenside.language import Term, evaluate
 from glenside.language import builders as b
+from tests.codegen.gpu.gpu_help import POCL, Device
 from tests.codegen.gpu.tensor_help import HOPPER, emulate, make_case
 
 FEW = replace(HOPPER, name="few", compute_units=2)
@@ -317,7 +322,7 @@ def test_tf32_is_asked_for():
 
 def test_mappings_survive_their_text():
     one = mapped((4, 14), stages=3, split=2, kept=1)
-    assert GpuMapping.from_json(one.to_json()) == one
+    assert read_mapping(one.to_json()) == one
 
 
 @pytest.mark.parametrize(
@@ -345,8 +350,8 @@ def test_a_mapping_that_does_not_fit_is_refused(mapping, what):
 
 def test_mappings_obey_the_device():
     """What the solver finds fits: shared memory, registers, whole cells, no idle group."""
+    from glenside.codegen.gpu.mapping.tensors import TensorProblem
     from glenside.codegen.gpu.tensor.tiling import TensorTiling
-    from glenside.codegen.tensor_mapping import TensorProblem
 
     term = images((2, 14, 14, 64), (96, 3, 3, 64), last=True)("float16")
     arrays = arrays_of(term, "float16")
@@ -403,8 +408,8 @@ def test_what_does_not_begin_at_16_bytes_is_not_copied_16_bytes_at_a_time(first,
 
 
 def test_mappings_whose_groups_stay_obey_the_device():
+    from glenside.codegen.gpu.mapping.streams import StreamProblem
     from glenside.codegen.gpu.tensor.stream_tiling import StreamTiling
-    from glenside.codegen.stream_mapping import StreamProblem
 
     geometry = geometry_for(images((4, 28, 28, 96), (256, 3, 3, 96), last=True)("float16"))
     small = replace(HOPPER, name="small", local_bytes=200 << 10, compute_units=4)
@@ -427,7 +432,7 @@ def test_mappings_whose_groups_stay_obey_the_device():
 
 def test_large_products_have_groups_that_stay():
     """Large for the device: one with few units here, so that there is less to solve."""
-    from glenside.codegen.stream_mapping import StreamProblem
+    from glenside.codegen.gpu.mapping.streams import StreamProblem
 
     geometry = geometry_for(images((4, 14, 14, 64), (128, 3, 3, 64), last=True)("float16"))
     found = best_mappings(geometry.space, replace(FEW, compute_units=4), 20)
@@ -458,9 +463,6 @@ def test_rounding_to_tf32_is_to_the_nearest():
 
 def test_results_lie_with_their_rows_innermost():
     """A whole network in that layout, computed by an OpenCL device."""
-    from glenside.codegen.gpu.interface import make_builder, make_kernels
-    from glenside.codegen.partition import Kernel, partition
-    from tests.codegen.gpu.gpu_help import POCL, Device
 
     x, one, two = (
         b.tensor("x", (2, 6, 9, 8)),
@@ -475,22 +477,22 @@ def test_results_lie_with_their_rows_innermost():
     rng = np.random.default_rng(0)
     arrays = {t["name"]: rng.standard_normal(t.shape).astype("f") for t in (x, one, two, three)}
     params = {key: arrays[key] for key in ("one", "two", "three")}
-    cut = partition(outputs, {"x": x.type}, params, plain=True, rows_last=True)
-    assert [axis[-1][1] for axis in cut.stored[first].view.axes] == [8 * 72, 1, 64, 8]
-    assert [axis[-1][1] for axis in cut.stored[x].view.axes] == [6 * 72, 72, 8, 1]
+    cut = cut_program(outputs, {"x": x.type}, params, plain=True, rows_last=True)
+    assert [axis[-1][1] for axis in cut.memory.stored[first].view.axes] == [8 * 72, 1, 64, 8]
+    assert [axis[-1][1] for axis in cut.memory.stored[x].view.axes] == [6 * 72, 72, 8, 1]
     builder = make_builder(cut)
     kernels = []
     for number, step in enumerate(cut.steps):
         assert isinstance(step, Kernel)
         kernels += make_kernels(builder, step, number, POCL, "opencl")
-    got = Device(cut, kernels, POCL).run({"x": arrays["x"]})
+    got = Device(replace(cut, memory=builder.memory), kernels, POCL).run({"x": arrays["x"]})
     for mine, right in zip(got, evaluate(outputs, arrays), strict=True):
         np.testing.assert_allclose(mine, right, rtol=1e-4, atol=1e-4)
 
 
 def random_case(rng, number):
     """A convolution that nobody chose, by one of the mappings that the solver admits."""
-    from glenside.codegen.tensor_mapping import TensorProblem
+    from glenside.codegen.gpu.mapping.tensors import TensorProblem
 
     last = bool(rng.integers(2))
     n, c, k = (int(rng.choice(sizes)) for sizes in ([1, 2, 3], [3, 8, 13, 16, 40], [8, 9, 24, 65]))

@@ -10,9 +10,10 @@ import pytest
 from glenside.codegen.device.nvcc import compile_cubin, find_nvcc
 from glenside.codegen.gpu.devices import device_profile
 from glenside.codegen.gpu.emit import emit
+from glenside.codegen.gpu.mapping.choose import best_mappings
+from glenside.codegen.gpu.mapping.kinds import GpuMapping
+from glenside.codegen.gpu.mapping.warps import WarpProblem
 from glenside.codegen.gpu.tensor.warp_tiling import WarpTiling
-from glenside.codegen.mapping import GpuMapping, best_mappings
-from glenside.codegen.warp_mapping import WarpProblem
 from glenside.hw_targets import find_target
 from glenside.language import builders as b
 from glenside.language import evaluate
@@ -112,8 +113,8 @@ def results(cases, tmp_path_factory):
 def _finish(case, parts):
     """What the kernels behind a product in parts make of them, on an OpenCL device."""
     number = case.kernel.arguments[-1].buffer
-    cut = replace(case.cut, arrays={**case.cut.arrays, number: parts})
-    (got,) = Device(cut, list(case.rest), POCL).run(case.inputs)
+    memory = replace(case.cut.memory, arrays={**case.cut.memory.arrays, number: parts})
+    (got,) = Device(replace(case.cut, memory=memory), list(case.rest), POCL).run(case.inputs)
     return got
 
 

@@ -14,14 +14,14 @@ import numpy as np
 from glenside.codegen import scalars
 from glenside.codegen.gpu.fallback import ElementNest
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits
+from glenside.codegen.gpu.mapping.kinds import TensorMapping
 from glenside.codegen.gpu.space import Memory, Operand, ProductSpace
 from glenside.codegen.gpu.tensor.geometry import Geometry, geometry_of
 from glenside.codegen.gpu.tensor.printer import Unprintable, linear, print_expression
 from glenside.codegen.gpu.tensor.tiling import TensorTiling
 from glenside.codegen.kernels import Argument, KernelBuilder
-from glenside.codegen.partition import Kernel
+from glenside.codegen.program.record import Kernel
 from glenside.codegen.storage import Origin, repeated
-from glenside.codegen.tensor_mapping import TensorMapping
 
 Array = np.ndarray[Any, Any]
 _TYPES = {
@@ -380,7 +380,7 @@ class TensorNest(ElementNest):
         ])  # fmt: skip
 
     def _part(self) -> str:
-        size = self.builder.partition.buffers[self._pack()].size
+        size = self.builder.memory.buffers[self._pack()].size
         number = self._parameter(Argument(self._pack(), 0, size), size, self.dtype)
         return indented([
             "__device__ __forceinline__ const unsigned char* part(int step) const {\n"
@@ -397,18 +397,14 @@ class TensorNest(ElementNest):
 
     def _pack(self) -> int:
         """The buffer with the packed constant operand."""
-        array = self.builder.partition.weights[self.product.resident.base]
+        array = self.builder.cut.weights[self.product.resident.base]
         mapping = self.mapping
         key = (id(array), "tensor", mapping.rows, mapping.chunk, mapping.gathered,
                self.product.key())  # fmt: skip
-        known = self.builder._packed.get(key)
-        if known is None:
-            way = functools.partial(pack, geometry=self.geometry, tiling=self.tiling)
-            rounded = self.dtype == "float32"
-            origin = Origin(self.product.resident.base, repeated(array), way, rounded)
-            known = self.builder.constant(way(array), self.dtype, origin)
-            self.builder._packed[key] = known
-        return known
+        way = functools.partial(pack, geometry=self.geometry, tiling=self.tiling)
+        rounded = self.dtype == "float32"
+        origin = Origin(self.product.resident.base, repeated(array), way, rounded)
+        return self.builder.packed(key, self.dtype, lambda: (way(array), origin))
 
     def _reduces(self) -> str:
         """Whether a unit of a step is not beyond the inner loop's end."""

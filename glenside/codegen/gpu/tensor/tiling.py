@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from glenside.codegen.gpu.mapping.kinds import TensorMapping
 from glenside.codegen.gpu.tensor.geometry import Box, Geometry
-from glenside.codegen.tensor_mapping import TensorMapping
 from glenside.errors import TargetError
 
 WARPGROUP = 128

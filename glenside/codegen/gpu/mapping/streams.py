@@ -7,16 +7,16 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from glenside.codegen.tensor_mapping import TensorMapping
-
-if TYPE_CHECKING:
-    from glenside.codegen.gpu.interface import DeviceLimits
-    from glenside.codegen.gpu.tensor.geometry import Geometry
-    from glenside.codegen.gpu.tensor.stream_tiling import StreamTiling
+from glenside.codegen.gpu.interface import DeviceLimits
+from glenside.codegen.gpu.mapping.kinds import TensorMapping
+from glenside.codegen.gpu.mapping.solver import ConstraintBuilder
+from glenside.codegen.gpu.tensor.geometry import Geometry
+from glenside.codegen.gpu.tensor.stream_tiling import StreamTiling
+from glenside.codegen.solving import solve, solver
 
 _SHAPES = ((64, 1, 1), (64, 1, 2), (128, 2, 1), (128, 1, 1), (192, 3, 1), (256, 2, 1))
 """Rows of a group, and warpgroups along rows and along positions."""
@@ -81,7 +81,6 @@ class StreamProblem:
         from ortools.sat.python import cp_model
 
         from glenside.codegen.gpu.tensor.stream_tiling import started_registers
-        from glenside.codegen.mapping import _Builder
 
         geometry, limits = self.geometry, self.limits
         tiles = [*self._tiles(False), *(self._tiles(True) if geometry.windows else [])]
@@ -91,7 +90,7 @@ class StreamProblem:
         shapes = [s for s in _SHAPES if s[0] <= padded or s[0] == 64]
         if not tiles:
             return []
-        builder = _Builder(cp_model.CpModel(), False)
+        builder = ConstraintBuilder(cp_model.CpModel(), False)
         model = builder.model
         tile = model.new_int_var(0, len(tiles) - 1, "tile")
         shape = model.new_int_var(0, len(shapes) - 1, "shape")
@@ -159,13 +158,9 @@ class StreamProblem:
                     )
                 )
 
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.max_deterministic_time = _BUDGET
-        solver.parameters.random_seed = 0
-        solver.parameters.linearization_level = 0
-        solver.parameters.enumerate_all_solutions = True
-        solver.solve(model, Collect())
+        searching = solver(_BUDGET)
+        searching.parameters.enumerate_all_solutions = True
+        solve(searching, model, Collect())
         return found
 
     def _local(self, consumers: int) -> int:

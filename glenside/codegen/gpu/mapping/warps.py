@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from glenside.codegen.tensor_mapping import TensorMapping, TensorProblem
-
-if TYPE_CHECKING:
-    from glenside.codegen.gpu.interface import DeviceLimits
-    from glenside.codegen.gpu.tensor.geometry import Geometry
+from glenside.codegen.gpu.interface import DeviceLimits
+from glenside.codegen.gpu.mapping.kinds import TensorMapping
+from glenside.codegen.gpu.mapping.tensors import TensorProblem
+from glenside.codegen.gpu.tensor.geometry import Geometry
 
 _SHAPES = (
     (16, 1, 4), (32, 1, 4), (32, 2, 2), (64, 1, 4), (64, 2, 2), (64, 2, 4), (64, 4, 1),

@@ -3,65 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from glenside.codegen.gpu.interface import DeviceLimits
-    from glenside.codegen.gpu.space import ProductSpace
-    from glenside.codegen.gpu.tensor.geometry import Box, Geometry
-
-
-@dataclass(frozen=True)
-class TensorMapping:
-    """How a product is spread over groups that multiply on matrix units.
-
-    ``tile`` has the results of a group along each loop over positions, ``rows`` those along the
-    rows; ``groups`` are the warpgroups (128 threads) along rows and along positions. A step takes
-    ``chunk`` elements of the inner reduced loop; ``stages`` steps are in local memory at a time,
-    and a product of the previous step may be under way for each ``kept``. The ``split`` groups of a
-    cluster share the steps and add up their sums. ``gathered``: all reduced loops are one.
-
-    With ``boxes`` the groups stay, and warps of their own bring operands: so many boxes of the
-    streamed operand are in local memory at a time, and for each warpgroup ``stages`` portions of
-    rows, a portion for each window offset. ``apart``: each window offset has a box of its own.
-
-    With ``warps`` each warp multiplies alone: ``groups`` are warps (32 threads), and the ``split``
-    parts of a product lie in memory until another kernel adds them up.
-    """
-
-    tile: tuple[int, ...]
-    rows: int
-    groups: tuple[int, int]
-    chunk: int
-    stages: int
-    split: int = 1
-    kept: int = 0
-    gathered: bool = False
-    boxes: int = 0
-    apart: bool = False
-    warps: bool = False
-    predicted: float = 0.0
-    """Seconds, by the model."""
-
-    def to_json(self) -> str:
-        """Text that :meth:`from_json` reads."""
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str | dict[str, Any]) -> TensorMapping:
-        """A mapping from its text, or from what ``json.loads`` makes of it."""
-        given = json.loads(text) if isinstance(text, str) else text
-        values: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
-        }
-        return cls(**values)
-
+from glenside.codegen.gpu.interface import DeviceLimits
+from glenside.codegen.gpu.mapping.kinds import TensorMapping
+from glenside.codegen.gpu.mapping.solver import ConstraintBuilder
+from glenside.codegen.gpu.tensor.geometry import Box, Geometry
+from glenside.codegen.gpu.tensor.tiling import TensorTiling
+from glenside.codegen.solving import solve, solver
 
 # --- the problem ----------------------------------------------------------------------------------
 
@@ -113,7 +67,7 @@ class TensorProblem:
     Variables: the tile of the loops over positions, the rows of a group and its warpgroups, the
     chunk of the inner loop, the split over a cluster and the stages. What they imply (span, box,
     planes) follows from the geometry. Constraints are named as those of
-    :class:`~.mapping.MappingProblem`.
+    :class:`~.threads.MappingProblem`.
     """
 
     members: ClassVar[int] = 128
@@ -168,10 +122,8 @@ class TensorProblem:
         """The mappings of one form."""
         from ortools.sat.python import cp_model
 
-        from glenside.codegen.mapping import _Builder
-
         geometry, limits = self.geometry, self.limits
-        builder = _Builder(cp_model.CpModel(), False)
+        builder = ConstraintBuilder(cp_model.CpModel(), False)
         model = builder.model
         tiles, depths = self._tiles(gathered), self._depths(gathered)
         if not tiles or not depths:
@@ -268,13 +220,9 @@ class TensorProblem:
                 if len(found) >= _MOST:
                     self.stop_search()
 
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.max_deterministic_time = _BUDGET
-        solver.parameters.random_seed = 0
-        solver.parameters.linearization_level = 0
-        solver.parameters.enumerate_all_solutions = True
-        solver.solve(model, Collect())
+        searching = solver(_BUDGET)
+        searching.parameters.enumerate_all_solutions = True
+        solve(searching, model, Collect())
         return found
 
     # --- the ways to cut loops ----------------------------------------------------------------
@@ -330,59 +278,6 @@ class TensorProblem:
         return made
 
 
-def tensor_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> list[TensorMapping]:
-    """Up to ``count`` mappings that differ in more than a detail, best predicted first; none where
-    the matrix units have no use for the product."""
-    from glenside.codegen.gpu.tensor.geometry import geometry_of
-
-    geometry = geometry_of(space, limits)
-    if geometry is None:
-        return []
-    key = space.key()
-    held = _solved.get((key, limits.name))
-    if held is None or held[0] != limits:
-        if len(_solved) > 256:
-            _solved.clear()
-        if limits.warpgroups:
-            from glenside.codegen.stream_mapping import StreamProblem
-
-            ranked = TensorProblem(geometry, limits, geometry.rows_fast).ranked()
-            ranked += StreamProblem(geometry, limits).ranked()
-            ranked.sort(key=lambda each: each.predicted)
-        else:
-            from glenside.codegen.gpu.tensor.warp_tiling import Parts
-            from glenside.codegen.warp_mapping import WarpProblem
-
-            ranked = [
-                m
-                for m in WarpProblem(geometry, limits, geometry.rows_fast).ranked()
-                if m.split == 1 or 4 * Parts(space, m.split).elements <= limits.scratch_bytes
-            ]
-        held = limits, ranked
-        _solved[key, limits.name] = held
-    known = held[1]
-    if count == 1:
-        return known[:1]
-    seen: dict[Any, int] = {}
-    chosen = []
-    for m in known:
-        form = bool(m.boxes), m.apart
-        kinds: list[Any] = [("tile", form, m.tile, m.rows, m.groups)]
-        kinds.append(("split", form, m.tile, m.split))
-        kinds.append(("depth", form, m.rows, m.groups, m.split, m.chunk))
-        if any(seen.get(kind, 0) >= 2 for kind in kinds):
-            continue
-        for kind in kinds:
-            seen[kind] = seen.get(kind, 0) + 1
-        chosen.append(m)
-        if len(chosen) == count:
-            break
-    return chosen
-
-
-_solved: dict[tuple[str, str], tuple[Any, list[TensorMapping]]] = {}
-
-
 # --- the model ------------------------------------------------------------------------------------
 
 _MODEL = {
@@ -407,8 +302,6 @@ def predict(
     geometry: Geometry, mappings: Sequence[TensorMapping], limits: DeviceLimits, rows_fast: bool
 ) -> np.ndarray[Any, Any]:
     """Seconds of each mapping."""
-    from glenside.codegen.gpu.tensor.tiling import TensorTiling
-
     model = _MODEL
     boxes: dict[Any, TensorTiling] = {}
     all_fetch = limits.cache_bandwidth / limits.clock

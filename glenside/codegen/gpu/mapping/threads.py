@@ -26,44 +26,23 @@ to them. If there is none, the solver says which groups cannot hold together.
 from __future__ import annotations
 
 import functools
-import itertools
-import json
 import math
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-import numpy as np
-
-from glenside.codegen.matrix_mapping import (
-    MatrixMapping,
-    matrix_mappings,
-    occupies,
-)
-from glenside.codegen.tensor_mapping import TensorMapping, tensor_mappings
-from glenside.errors import TargetError
-
-if TYPE_CHECKING:
-    from glenside.codegen.gpu.interface import Choose, DeviceLimits
-    from glenside.codegen.gpu.space import ProductSpace
-
-GROUPS = (
-    "threads",
-    "local memory",
-    "registers",
-    "tiles",
-    "alignment",
-    "coalescing",
-    "barriers",
-    "grid",
-    "partial sums",
-)
-"""The names of the groups of constraints."""
+from glenside.codegen.gpu.interface import DeviceLimits
+from glenside.codegen.gpu.mapping.kinds import GpuMapping
+from glenside.codegen.gpu.mapping.ranking import Solved, distinct
+from glenside.codegen.gpu.mapping.scratch import itemsize, partial_bytes, weighed
+from glenside.codegen.gpu.mapping.solver import ConstraintBuilder, InfeasibleMapping
+from glenside.codegen.gpu.predict import predict_all
+from glenside.codegen.gpu.space import ProductSpace
+from glenside.codegen.gpu.tiling import Tiling
+from glenside.codegen.solving import solve, solver
 
 _BUDGET = 20.0
 """Of CP-SAT's deterministic seconds, for one product."""
-_TRIED = 16
-"""Mappings of a product that are tried where a device refuses the best."""
 _MOST = 20000
 """Solutions that are looked at."""
 _BUFFERED = 500
@@ -76,79 +55,6 @@ _LEAST_STEPS, _MOST_STEPS = 24, 160
 """Reduced steps of a thread, of a group between two barriers."""
 
 
-@dataclass(frozen=True)
-class GpuMapping:
-    """How the loops of a product space are spread over a device, one number a loop.
-
-    A loop over results is cut into ``ceil(size / (threads * registers))`` groups of the grid,
-    ``threads`` neighbouring threads and ``registers`` results in each thread, which are ``vector``
-    neighbours at a time (the threads of a group take turns, ``vector`` results each). A reduced
-    loop is cut into ``split`` groups of the grid, whose partial sums a second kernel adds up, into
-    stages of ``chunk`` steps, and each stage into ``threads`` threads, whose sums are added up in
-    local memory.
-    """
-
-    threads: tuple[int, ...]
-    registers: tuple[int, ...]
-    vector: tuple[int, ...]
-    chunk: tuple[int, ...]
-    split: tuple[int, ...]
-    resident_fast: bool = True
-    """Whether neighbouring threads lie along the resident operand's rows."""
-    staged: tuple[bool, bool] = (True, True)
-    """Whether the resident and the streamed operand are read through local memory."""
-    gathered: bool = False
-    """Whether results are brought together in local memory, to be stored in order."""
-    buffers: int = 1
-    """Stages that have room in local memory; with more than one, the next are brought while one is
-    multiplied."""
-    predicted: float = 0.0
-    """Seconds, by the model."""
-
-    def to_json(self) -> str:
-        """Text that :meth:`from_json` reads."""
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str | dict[str, Any]) -> AnyMapping:
-        """A mapping of any kind from its text, or from what ``json.loads`` makes of it."""
-        given = json.loads(text) if isinstance(text, str) else text
-        if "stages" in given:
-            return TensorMapping.from_json(given)
-        if "depth" in given:
-            return MatrixMapping.from_json(given)
-        fields: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in given.items()
-        }
-        return cls(**fields)
-
-
-def partial_bytes(space: ProductSpace, mapping: AnyMapping) -> int:
-    """Bytes of scratch memory that the partial sums of a mapping take."""
-    from glenside.codegen.gpu.tensor.warp_tiling import Parts
-    from glenside.codegen.gpu.tiling import Tiling
-
-    if isinstance(mapping, GpuMapping):
-        if math.prod(mapping.split) == 1:
-            return 0
-        return Tiling(space, mapping).partial_elements * _itemsize(space.accumulate)
-    if isinstance(mapping, TensorMapping) and mapping.warps and mapping.split > 1:
-        return 4 * Parts(space, mapping.split).elements
-    return 0
-
-
-def weighed(space: ProductSpace, mapping: AnyMapping, limits: DeviceLimits) -> float:
-    """Seconds that a mapping is predicted to take, and what its scratch memory is worth."""
-    if not limits.byte_seconds:
-        return mapping.predicted
-    return mapping.predicted + limits.byte_seconds * partial_bytes(space, mapping)
-
-
-def _itemsize(dtype: str) -> int:
-    return np.dtype("uint8" if dtype == "bool" else dtype).itemsize
-
-
 def _order(mapping: GpuMapping) -> tuple[Any, ...]:
     """By time, then by all else."""
     m = mapping
@@ -156,120 +62,22 @@ def _order(mapping: GpuMapping) -> tuple[Any, ...]:
             m.staged, m.gathered, m.buffers)  # fmt: skip
 
 
-AnyMapping = GpuMapping | MatrixMapping | TensorMapping
-"""How a product is mapped: to threads, one of matrices to threads, or to matrix units."""
-
-
-class InfeasibleMapping(TargetError):
-    """No mapping obeys all constraints; ``groups`` names those that cannot hold together."""
-
-    def __init__(self, message: str, groups: Sequence[str]) -> None:
-        super().__init__(message)
-        self.groups = tuple(groups)
-
-
-def best_mapping(space: ProductSpace, limits: DeviceLimits) -> AnyMapping:
-    """The mapping predicted to be fastest.
-
-    :raises InfeasibleMapping: there is none.
-    """
-    return best_mappings(space, limits, 1)[0]
-
-
-def chosen_mapping(
-    space: ProductSpace,
-    limits: DeviceLimits,
-    choose: Choose | None,
-    refused: Collection[AnyMapping] = (),
-) -> AnyMapping:
-    """What ``choose`` names, else the mapping predicted to be fastest.
-
-    :param refused: mappings whose kernels the device does not run; the next best is then taken, of
-        a few.
-    :raises InfeasibleMapping: it names none, and there is none.
-    """
-    named = choose(space, limits) if choose is not None else None
-    if named is not None and partial_bytes(space, named) > limits.scratch_bytes:
-        named = None
-    if not refused:
-        return best_mapping(space, limits) if named is None else named
-    passed = {replace(each, predicted=0.0) for each in refused}
-    first = [best_mapping(space, limits)] if named is None else [named]
-    for each in [*first, *best_mappings(space, limits, _TRIED)]:
-        if replace(each, predicted=0.0) not in passed:
-            return each
-    raise InfeasibleMapping(
-        f"a product of {space.key()}: {limits.name} refused the kernels of all {len(passed)} "
-        "mappings that were tried",
-        (),
-    )
-
-
-def best_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> Sequence[AnyMapping]:
-    """Up to ``count`` mappings that differ in more than a detail, best predicted first: to matrix
-    units where the device has them for the operands' dtype, else to threads, those of products of
-    plain matrices and of any product in turn.
-
-    :raises InfeasibleMapping: there is none.
-    """
-    on_matrix_units = tensor_mappings(space, limits, count)
-    if on_matrix_units:
-        return on_matrix_units
-    matrices = matrix_mappings(space, limits, count)
-    if matrices and count == 1 and occupies(matrices[0], space, limits):
-        return matrices
-    # Where results are few, a reduction that is split over groups may be faster.
-    try:
-        others = thread_mappings(space, limits, count)
-    except InfeasibleMapping:
-        if not matrices:
-            raise
-        others = []
-    if not matrices or not others:
-        return matrices or others
-    # The best of all, then of either kind in turn: the predictions are not each other's.
-    kinds: list[Sequence[AnyMapping]] = [matrices, others]
-    kinds.sort(key=lambda kind: weighed(space, kind[0], limits))
-    turns = itertools.zip_longest(*kinds)
-    return [each for turn in turns for each in turn if each is not None][:count]
-
-
 def thread_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> list[GpuMapping]:
     """The same of mappings to threads only.
 
     :raises InfeasibleMapping: there is none.
     """
-    key = (space.key(), limits.name, limits)
-    known = _solved.get(key[:2])
-    if known is None or known[0] != limits:
-        problem = MappingProblem(space, limits)
-        known = limits, problem.ranked()
-        if len(_solved) > 256:
-            _solved.clear()
-        _solved[key[:2]] = known
-    return _different(known[1], count)
+    ranked = _solved.ranked(space.key(), limits, lambda: MappingProblem(space, limits).ranked())
+    return distinct(ranked, count, _kinds)
 
 
-_solved: dict[tuple[str, str], tuple[Any, list[GpuMapping]]] = {}
+_solved: Solved[GpuMapping] = Solved()
 
 
-def _different(ranked: Sequence[GpuMapping], count: int) -> list[GpuMapping]:
-    """The first ones, at most two with the same block of registers and split, or the same tile."""
-    if count == 1:
-        return list(ranked[:1])
-    seen: dict[Any, int] = {}
-    chosen = []
-    for mapping in ranked:
-        block = ("block", mapping.registers, mapping.split)
-        tile = ("tile", mapping.registers, mapping.threads)
-        if seen.get(block, 0) >= 2 or seen.get(tile, 0) >= 2:
-            continue
-        for each in (block, tile):
-            seen[each] = seen.get(each, 0) + 1
-        chosen.append(mapping)
-        if len(chosen) == count:
-            break
-    return chosen
+def _kinds(mapping: GpuMapping) -> Iterator[Hashable]:
+    """The same block of registers and split, and the same tile."""
+    yield "block", mapping.registers, mapping.split
+    yield "tile", mapping.registers, mapping.threads
 
 
 @dataclass(frozen=True)
@@ -290,8 +98,8 @@ class MappingProblem:
 
     def __init__(self, space: ProductSpace, limits: DeviceLimits) -> None:
         self.space, self.limits = space, limits
-        self.element = [_itemsize(each.dtype) for each in (space.resident, space.streamed)]
-        self.inner = _itemsize(space.accumulate)
+        self.element = [itemsize(each.dtype) for each in (space.resident, space.streamed)]
+        self.inner = itemsize(space.accumulate)
         self.occupying = True
         """Whether a reduction has to occupy the device where results alone do not."""
 
@@ -302,8 +110,6 @@ class MappingProblem:
 
         :raises InfeasibleMapping: there is none.
         """
-        from glenside.codegen.gpu.predict import predict_all
-
         most = self.limits.scratch_bytes
         # With what rows are padded by, which the problem leaves out.
         found = [each for each in self.solutions() if partial_bytes(self.space, each) <= most]
@@ -347,8 +153,6 @@ class MappingProblem:
     def _buffered(self, found: Sequence[GpuMapping]) -> list[GpuMapping]:
         """The same with room for another stage in local memory, where a device can fetch in the
         background what a thread copies as it is."""
-        from glenside.codegen.gpu.tiling import Tiling
-
         streamed = self.space.streamed
         if not self.limits.copies_in_background or self.element[0] % 4 or self.element[1] % 4:
             return []
@@ -377,9 +181,9 @@ class MappingProblem:
                 if len(found) >= _MOST:
                     self.stop_search()
 
-        solver = self._solver()
-        solver.parameters.enumerate_all_solutions = True
-        solver.solve(model, Collect())
+        searching = solver(_BUDGET)
+        searching.parameters.enumerate_all_solutions = True
+        solve(searching, model, Collect())
         return found
 
     def conflict(self) -> InfeasibleMapping:
@@ -388,10 +192,10 @@ class MappingProblem:
 
         model, _, literals = self._model(cp_model)
         model.add_assumptions(list(literals.values()))
-        solver = self._solver()
+        searching = solver(_BUDGET)
         groups: list[str] = []
-        if solver.solve(model) == cp_model.INFEASIBLE:
-            core = set(solver.sufficient_assumptions_for_infeasibility())
+        if solve(searching, model) == cp_model.INFEASIBLE:
+            core = set(searching.sufficient_assumptions_for_infeasibility())
             groups = [name for name, literal in literals.items() if literal.index in core]
         named = ", ".join(groups) or "its budget of search"
         return InfeasibleMapping(
@@ -399,17 +203,6 @@ class MappingProblem:
             f"these constraints conflict: {named}",
             groups,
         )
-
-    def _solver(self) -> Any:
-        from ortools.sat.python import cp_model
-
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.max_deterministic_time = _BUDGET
-        solver.parameters.random_seed = 0
-        # No linear programs: all that counts here is how fast solutions are propagated.
-        solver.parameters.linearization_level = 0
-        return solver
 
     # --- the ways to cut a loop -----------------------------------------------------------------
 
@@ -532,7 +325,7 @@ class MappingProblem:
         from ortools.sat.python import cp_model
 
         self._known_tables = self._tables()
-        builder = _Builder(cp_model.CpModel(), assumed is not None)
+        builder = ConstraintBuilder(cp_model.CpModel(), assumed is not None)
         model, space, limits = builder.model, self.space, self.limits
         roles = [axis.role for axis in space.axes]
         fields: list[dict[str, Any]] = []
@@ -660,7 +453,7 @@ class MappingProblem:
             if stride == 1 and streamed.shape[d] > 1 and streamed.axes_of(d)
         ][:1]
 
-    def _run_length(self, builder: _Builder, fields: Sequence[dict[str, Any]]) -> Any:
+    def _run_length(self, builder: ConstraintBuilder, fields: Sequence[dict[str, Any]]) -> Any:
         """Elements of the streamed operand that a thread holds: along the nearest loop also what
         windows add."""
         space = self.space
@@ -677,110 +470,6 @@ class MappingProblem:
                 length = builder.named(1 + step * (length - 1) + widest, 1 << 12)
             parts += [length, fields[k]["turns"]]
         return builder.product(parts, 1 << 12)
-
-
-class _Builder:
-    """CP-SAT's expressions, and constraints that belong to named groups."""
-
-    def __init__(self, model: Any, assumed: bool) -> None:
-        self.model = model
-        self.literals = {name: model.new_bool_var(name) for name in GROUPS} if assumed else {}
-        self._count = 0
-
-    def _new(self, most: int) -> Any:
-        self._count += 1
-        return self.model.new_int_var(0, most, f"v{self._count}")
-
-    def column(self, choice: Any, values: Sequence[int], name: str) -> Any:
-        """The value a table has in the row that ``choice`` names."""
-        if len(set(values)) == 1:
-            return values[0]
-        result = self.model.new_int_var(min(values), max(values), name)
-        self.model.add_element(choice, list(values), result)
-        return result
-
-    def named(self, expression: Any, most: int) -> Any:
-        """A variable for a linear expression."""
-        if isinstance(expression, int):
-            return expression
-        result = self._new(most)
-        self.model.add(result == expression)
-        return result
-
-    def product(self, factors: Iterable[Any], most: int) -> Any:
-        """The product of variables and numbers; beyond ``most`` there is no solution."""
-        number, variables = 1, []
-        for factor in factors:
-            if isinstance(factor, int):
-                number *= factor
-            else:
-                variables.append(factor)
-        if not variables:
-            return number
-        result = variables[0]
-        for other in variables[1:]:
-            made = self._new(most)
-            self.model.add_multiplication_equality(made, [result, other])
-            result = made
-        return result if number == 1 else self.named(number * result, most)
-
-    def conditional(self, value: Any, count: Any, most: int) -> Any:
-        """``value`` where ``count`` is above 1, else 0."""
-        if isinstance(count, int):
-            return value if count > 1 else 0
-        several = self._above(count, 1)
-        result = self._new(most)
-        self.model.add(result == value).only_enforce_if(several)
-        self.model.add(result == 0).only_enforce_if(~several)
-        return result
-
-    def _above(self, value: Any, least: int) -> Any:
-        flag = self.model.new_bool_var("")
-        self.model.add(value > least).only_enforce_if(flag)
-        self.model.add(value <= least).only_enforce_if(~flag)
-        return flag
-
-    def _enforce(self, group: str, constraint: Any) -> None:
-        if self.literals:
-            constraint.only_enforce_if(self.literals[group])
-
-    def _add(self, group: str, holds: Any) -> None:
-        if isinstance(holds, bool):
-            if holds:
-                return
-            if not self.literals:
-                self.model.add_bool_or([])
-            else:
-                self.model.add_bool_or([~self.literals[group]])
-            return
-        self._enforce(group, self.model.add(holds))
-
-    def at_most(self, group: str, value: Any, most: int) -> None:
-        self._add(group, value <= most)
-
-    def at_least(self, group: str, value: Any, least: int) -> None:
-        self._add(group, value >= least)
-
-    def at_most_if_above(self, group: str, value: Any, most: int, other: Any, least: int) -> None:
-        """``value <= most`` where ``other`` is above ``least``."""
-        if isinstance(other, int):
-            if other > least:
-                self.at_most(group, value, most)
-            return
-        flag = self._above(other, least)
-        literals = [flag, self.literals[group]] if self.literals else [flag]
-        self.model.add(value <= most).only_enforce_if(literals)
-
-    def whole_multiple(self, group: str, value: Any, unit: int, most: int) -> None:
-        if isinstance(value, int):
-            self._add(group, value % unit == 0)
-            return
-        count = self._new(most // unit)
-        self._enforce(group, self.model.add(value == unit * count))
-
-    def not_in(self, group: str, value: Any, numbers: Sequence[int]) -> None:
-        for number in numbers:
-            self._add(group, value != number)
 
 
 def _divisors(n: int) -> set[int]:

@@ -11,15 +11,14 @@ local memory of which one is filled while the other is multiplied.
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
 
-if TYPE_CHECKING:
-    from glenside.codegen.gpu.interface import DeviceLimits
-    from glenside.codegen.gpu.space import ProductSpace
+from glenside.codegen.gpu.interface import DeviceLimits
+from glenside.codegen.gpu.mapping.kinds import MatrixMapping
+from glenside.codegen.gpu.mapping.ranking import Solved
+from glenside.codegen.gpu.space import ProductSpace
 
 _WASTE = 1.34
 """Most work, masked work included, by work that counts."""
@@ -43,53 +42,6 @@ _FEW_WARPS, _STAGE, _EXCHANGE, _START = 1.2, 315.0, 0.018, 2350.0
 and for what a group begins and ends with."""
 _APART, _LAUNCH = 0.04, 0.7e-6
 """What of the shorter parts does not overlap; seconds of a launch."""
-
-
-@dataclass(frozen=True)
-class MatrixMapping:
-    """A group computes ``rows`` of the resident operand by ``columns`` of the streamed one, a
-    thread ``tile[0]`` by ``tile[1]`` of them, ``depth`` reduced steps at a time. ``parts`` threads
-    share the reduced steps of a stage and add up their sums at the end."""
-
-    rows: int
-    columns: int
-    depth: int
-    tile: tuple[int, int]
-    parts: int = 1
-    predicted: float = 0.0
-    """Seconds, by the model."""
-
-    def to_json(self) -> str:
-        """Text that :meth:`from_json` reads."""
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str | dict[str, Any]) -> MatrixMapping:
-        """A mapping from its text, or from what ``json.loads`` makes of it."""
-        given = dict(json.loads(text) if isinstance(text, str) else text)
-        given["tile"] = tuple(given["tile"])
-        return cls(**given)
-
-    @property
-    def threads(self) -> int:
-        """Threads of a group."""
-        across, along = self.places
-        return across * along * self.parts
-
-    @property
-    def places(self) -> tuple[int, int]:
-        """Threads along rows and along columns."""
-        return self.rows // self.tile[0], self.columns // self.tile[1]
-
-    @property
-    def local_elements(self) -> int:
-        """Elements in local memory."""
-        return 2 * self.depth * (self.rows + self.columns) + self.exchanged_elements
-
-    @property
-    def exchanged_elements(self) -> int:
-        """Sums of the threads that share reduced steps."""
-        return (self.parts - 1) * self.rows * self.columns
 
 
 @dataclass(frozen=True)
@@ -180,13 +132,11 @@ def matrix_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> li
     if shape is None:
         return []
     outer = math.prod(space.axes[loop].size for loop, _ in shape.outer)
-    known = _known.get((shape, outer, limits.name))
-    if known is None or known[0] != limits:
-        if len(_known) > 256:
-            _known.clear()
-        known = limits, _ranked(shape, outer, limits)
-        _known[shape, outer, limits.name] = known
-    return known[1][:count]
+    ranked = _known.ranked((shape, outer), limits, lambda: _ranked(shape, outer, limits))
+    return ranked[:count]
+
+
+_known: Solved[MatrixMapping] = Solved()
 
 
 def occupies(mapping: MatrixMapping, space: ProductSpace, limits: DeviceLimits) -> bool:
@@ -198,9 +148,6 @@ def occupies(mapping: MatrixMapping, space: ProductSpace, limits: DeviceLimits) 
     # Streamed rows that do not lie together make more groups, not fewer.
     tiles = -(-rows // mapping.rows) * -(-width // mapping.columns)
     return space.size("batch") * tiles >= limits.compute_units // 2
-
-
-_known: dict[tuple[Matrices, int, str], tuple[Any, list[MatrixMapping]]] = {}
 
 
 def _ranked(shape: Matrices, outer: int, limits: DeviceLimits) -> list[MatrixMapping]:

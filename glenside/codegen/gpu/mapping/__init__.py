@@ -1,0 +1,1 @@
+"""Mappings of products to devices: constraint problems, solved, and ranked by predicted time."""
