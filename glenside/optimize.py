@@ -163,6 +163,7 @@ def optimize(
         """The same with inputs that the model has values of as inputs of every call."""
         return optimize(
             model,
+            example_inputs,
             chosen,
             shapes={**(shapes or {}), **{name: imported.defaults[name].shape for name in names}},
             params=params,

@@ -22,7 +22,6 @@ from glenside.language import (
     Model,
     Term,
     builders,
-    index_requirements,
     topological_order,
 )
 
@@ -347,7 +346,7 @@ class _Reader:
         short = target.split(".")[1]
         if short not in OPERATORS:
             raise Refused(REFUSED.get(short, "no meaning is known for this operator"))
-        self._constants.scope = name
+        self._constants.scope, self._constants.caller = name, f"{name} ({target})"
         stated = node.meta.get("val")
         several = isinstance(stated, list | tuple)
         types = [type_of(each) for each in (stated if several else (stated,))]
@@ -421,7 +420,7 @@ class _Reader:
         used = {leaf["name"] for leaf in topological_order(outputs.values()) if leaf.op == "tensor"}
         weights = {n: array for n, array in self._constants.arrays.items() if n in used}
         counts = count_operators(self._calls, self._inputs)
-        asked = index_requirements(outputs.values(), self._inputs, self._names)
+        asked = self._constants.requirements(outputs.values(), self._inputs)
         model = Model("main", self._inputs, weights, outputs, self._names, counts, asked)
         return Imported(model, mutated)
 

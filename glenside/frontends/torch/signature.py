@@ -67,6 +67,10 @@ class Node:
         """Refuses to make an array that does not fit in memory."""
         self._constants.make_room(shape, what)
 
+    def require(self, term: Term, low: int, high: int, what: str, /) -> bool:
+        """Has ``low <= term < high`` hold, now or at every call, as :class:`Constants` does."""
+        return self._constants.require(term, low, high, what)
+
     def known(self, term: Term) -> Array | None:
         """The value of a small term that depends on no input; None for any other."""
         return self._constants.known(term)

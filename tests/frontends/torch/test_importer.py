@@ -240,3 +240,9 @@ def test_the_same_module_gives_the_same_program():
         model = load_model(Tied(), example_inputs=(IDS,))
         texts.add(str(model.roots[0]))
     assert len(texts) == 1
+
+
+def test_indices_out_of_range_are_refused_at_a_call():
+    program = glenside.optimize(Tied(), (IDS,), "cpu", check=False)
+    with pytest.raises(glenside.errors.InputError, match="takes indices from 0 to 8, got 9"):
+        program(np.array([[1, 9, 0]]))

@@ -21,9 +21,10 @@ Indices = tuple[Term | None, ...]
 
 
 @operator("embedding")
-def embedding(weight: Term, indices: Term, padding_idx: int = -1) -> Term:
+def embedding(node: Node, weight: Term, indices: Term, padding_idx: int = -1) -> Term:
     """Rows of a table."""
     del padding_idx  # Training leaves that row as it is.
+    node.require(indices, 0, weight.shape[0], f"takes indices from 0 to {weight.shape[0] - 1}")
     return builders.gather(weight, indices, 0)
 
 
@@ -37,6 +38,7 @@ def index_select(node: Node, x: Term, dim: int, index: Term) -> Term:
 
 def _taken(node: Node, x: Term, index: Term, axis: int) -> Term:
     """Positions of an axis, negative ones counted from the end; a slice where that does."""
+    places.check_range(node, index, x.shape[axis], axis)
     known = node.known(index)
     if known is not None and known.ndim == 1:
         spots = [int(each) % x.shape[axis] for each in known] if x.shape[axis] else []
@@ -57,11 +59,14 @@ def _front(x: Term, indices: Indices) -> tuple[list[int], list[int], list[Term]]
     return axes, rest, [spread(builders.cast(each, "int64"), shape) for each in given]
 
 
-def _flat(x: Term, axes: Sequence[int], indices: Sequence[Term]) -> Term:
+def _flat(node: Node, x: Term, axes: Sequence[int], indices: Sequence[Term]) -> Term:
     """Row-major places of the indices among the axes."""
     lengths = [x.shape[axis] for axis in axes]
     total: Term | None = None
-    for index, length, step in zip(indices, lengths, places.steps(lengths), strict=True):
+    for axis, index, length, step in zip(
+        axes, indices, lengths, places.steps(lengths), strict=True
+    ):
+        places.check_range(node, index, length, axis)
         part = phrases.mul(places.from_front(index, length), step)
         total = part if total is None else phrases.add(total, part)
     assert total is not None
@@ -77,7 +82,7 @@ def index(node: Node, x: Term, indices: Indices) -> Term:
     shape = given[0].shape
     moved = transpose(x, [*axes, *rest])
     rows = reshape(moved, (math.prod(x.shape[axis] for axis in axes), *(x.shape[a] for a in rest)))
-    found = builders.gather(rows, _flat(x, axes, given), 0)
+    found = builders.gather(rows, _flat(node, x, axes, given), 0)
     together = axes == list(range(axes[0], axes[0] + len(axes)))
     if not together or not axes[0]:
         return found
@@ -109,7 +114,7 @@ def index_put(
     updates = reshape(transpose(whole, order), (math.prod(shape), *others))
     moved = transpose(x, [*axes, *rest])
     rows = reshape(moved, (math.prod(x.shape[axis] for axis in axes), *others))
-    flat = reshape(_flat(x, axes, given), (math.prod(shape),))
+    flat = reshape(_flat(node, x, axes, given), (math.prod(shape),))
     result = places.scatter(node, rows, flat, updates, "add" if accumulate else "none")
     back = reshape(result, [x.shape[axis] for axis in [*axes, *rest]])
     return transpose(back, sorted(range(x.type.rank), key=[*axes, *rest].__getitem__))
