@@ -10,6 +10,7 @@ from glenside.codegen.gpu import threads
 from glenside.codegen.gpu.product.local_memory import LocalMemory
 from glenside.codegen.gpu.product.staging import Staging
 from glenside.codegen.loops import Index, Stmt, sequence, unflatten
+from glenside.codegen.text import dialects
 
 
 class Pipeline:
@@ -69,7 +70,7 @@ class Pipeline:
         background = self.dialect == "cuda"
 
         def begun() -> list[Stmt]:
-            return [threads.call(threads.COPIES_BEGUN)] if background else []
+            return [threads.call(dialects.COPIES_BEGUN)] if background else []
 
         first: list[Stmt] = []
         for number in range(room - 1):
@@ -81,7 +82,7 @@ class Pipeline:
         def one(at: Any) -> Stmt:
             later = at + (room - 1)
             bring = sequence(self._bring(unflatten(later, counts), later % room))
-            body = [threads.call(threads.COPIES_DONE.format(room - 2))] if background else []
+            body = [threads.call(dialects.COPIES_DONE.format(room - 2))] if background else []
             body += [threads.barrier(), threads.guarded(tirx.LT(later, total), bring), *begun()]
             body.append(self.multiply(unflatten(at, counts), at % room))
             return sequence(body)
@@ -89,4 +90,4 @@ class Pipeline:
         return sequence([*first, threads.serial(total, one)])
 
     def _after_earlier(self) -> list[Stmt]:
-        return [threads.call(threads.AFTER_EARLIER)] if self.dialect == "cuda" else []
+        return [threads.call(dialects.AFTER_EARLIER)] if self.dialect == "cuda" else []

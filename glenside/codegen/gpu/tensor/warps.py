@@ -13,6 +13,7 @@ from glenside.codegen.gpu.tensor.kernel import (
     TensorNest,
     digits,
     indented,
+    kernel_head,
     primitives,
     template,
 )
@@ -44,8 +45,7 @@ class WarpNest(TensorNest):
         tiling = self.tiling
         declared, body, arguments = self._entry()
         source = (
-            f'extern "C" __global__ void __launch_bounds__({tiling.threads}) {name}(\n'
-            f"    {', '.join(declared)}) {{\n{body}"
+            f"{kernel_head(declared, tiling.threads)}{body}"
             f"  shape.start();\n"
             f"  GLENSIDE_LOCAL(local);\n"
             f"  warp_product(shape, local);\n}}\n"
