@@ -8,6 +8,7 @@ SHELL  := /bin/sh
 VENV   := .venv
 PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
+TORCH  := .venv-torch
 PYTHON ?=
 ARGS   ?=
 JOBS   ?= 2
@@ -24,16 +25,24 @@ USABLE     = import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 12))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup venv test lint format typecheck demo bench lock clean distclean
+.PHONY: help setup venv test test-torch setup-torch lint format typecheck demo bench lock clean distclean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(STAMP) ## Make .venv and install Glenside and its tools into it
 	@:
 
 test: $(STAMP) ## Run the tests (ARGS, JOBS)
 	$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+# PyTorch's wheel for Linux brings CUDA's libraries, some 5 GB: it has an environment of its own.
+setup-torch: $(TORCH)/.installed ## Make .venv-torch, with PyTorch and its model libraries
+	@:
+
+test-torch: $(TORCH)/.installed ## Run the tests of the PyTorch front end and backend (ARGS, JOBS)
+	$(TORCH)/bin/python -m pytest -n $(JOBS) --dist worksteal \
+		tests/frontends/torch tests/test_torch_compile.py $(ARGS)
 
 lint: $(STAMP) ## Check style and formatting
 	$(PY) -m ruff check $(ARGS)
@@ -62,13 +71,20 @@ clean: ## Remove caches and build products
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## Remove .venv as well
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(TORCH)
 
 # Installed again when what is asked for changes, or when .venv is gone or no longer runs.
 $(STAMP): pyproject.toml constraints.txt
 	@$(MAKE) --no-print-directory venv
 	@echo "installing Glenside and its tools into $(VENV)"
 	@$(PY) -m pip install -qq -c constraints.txt -e ".[dev]"
+	@touch $@
+
+$(TORCH)/.installed: $(STAMP)
+	@echo "installing Glenside and PyTorch into $(TORCH)"
+	@$(PY) -m venv --clear $(TORCH)
+	@$(TORCH)/bin/python -m pip install -qq -c constraints.txt -e ".[host,torch]" \
+		torchvision timm transformers nbmake pytest pytest-timeout pytest-xdist
 	@touch $@
 
 venv:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -45,7 +45,8 @@ Array = np.ndarray[Any, Any]
 
 def optimize(
     model: object,
-    target: str | Target = "cpu",
+    example_inputs: object = None,
+    target: str | Target | None = None,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     params: Mapping[str, Array] | None = None,
@@ -66,8 +67,12 @@ def optimize(
 ) -> Program:
     """Rewrites a model for a target, picks the cheapest way to say it, and compiles that.
 
-    :param model: path of a model file, ONNX ``ModelProto``, term or :class:`Model`.
-    :param target: name of a target, such as ``"cpu"`` or ``"systolic-array:16x16"``.
+    :param model: path of a model file, ONNX ``ModelProto``, PyTorch module or ``ExportedProgram``,
+        term or :class:`Model`.
+    :param example_inputs: what a PyTorch module is called with: a tuple, a mapping by keyword, or
+        one tensor; it is exported for their shapes and dtypes, which fix the dynamic dimensions of
+        an ``ExportedProgram``. For any other model the target may stand here.
+    :param target: name of a target, such as ``"cpu"``, the default, or ``"systolic-array:16x16"``.
     :param shapes: shapes of inputs with dynamic dimensions, by name.
     :param params: arrays of parameters the model names but does not hold.
     :param precision: ``"float16"`` or ``"bfloat16"`` computes what the model has in float32 in 16
@@ -106,6 +111,10 @@ def optimize(
         (:class:`~glenside.errors.NotExplained`).
     """
     _check_limits(node_limit, iter_limit, time_limit, ilp_limit)
+    if target is None and (
+        isinstance(example_inputs, str) or hasattr(example_inputs, "cost_model")
+    ):
+        example_inputs, target = None, cast("str | Target", example_inputs)
     most = None if memory_limit is None else parse_bytes(memory_limit)
     from glenside.explain.accounting import UNACCOUNTED, account
     from glenside.exporters.egraph import save_egraph
@@ -119,7 +128,7 @@ def optimize(
         time_limit=time_limit,
         own_costs=own_costs,
     )
-    chosen = find_target(target)
+    chosen = find_target("cpu" if target is None else target)
     costs = _costs(cost_model, chosen)
     using = pipeline.rules(chosen.rules, rules, add_rules)
     clock, deadline, failure, cut = (
@@ -127,7 +136,12 @@ def optimize(
     )  # fmt: skip
 
     taken = pipeline.imported(
-        model, shapes=shapes, params=params, precision=precision, quantize=quantize
+        model,
+        shapes=shapes,
+        params=params,
+        precision=precision,
+        quantize=quantize,
+        example_inputs=example_inputs,
     )
     imported = taken.model
     explored = pipeline.explored(imported, using, node_limit=node_limit, iter_limit=iter_limit)
@@ -150,6 +164,7 @@ def optimize(
         """The same with inputs that the model has values of as inputs of every call."""
         return optimize(
             model,
+            example_inputs,
             chosen,
             shapes={**(shapes or {}), **{name: imported.defaults[name].shape for name in names}},
             params=params,
@@ -263,6 +278,7 @@ def optimize(
             failure.tell("check", problem)
             program = optimize(
                 model,
+                example_inputs,
                 chosen,
                 shapes=shapes,
                 params=params,

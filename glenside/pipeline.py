@@ -134,6 +134,7 @@ class Pipeline:
         params: Mapping[str, Array] | None = None,
         precision: str | None = None,
         quantize: object = None,
+        example_inputs: object = None,
     ) -> Imported:
         """The model, changed to half precision or quantised where that is asked for.
 
@@ -142,7 +143,9 @@ class Pipeline:
         if precision is not None and quantize is not None:
             raise InputError("precision and quantize both say what to compute in: give one of them")
         with self.clock.stage("import") as step:
-            read = load_model(model, shapes=shapes, params=params, progress=step)
+            read = load_model(
+                model, shapes=shapes, params=params, example_inputs=example_inputs, progress=step
+            )
             changed = read if precision is None else in_precision(read, precision)
         error = None
         if quantize is not None:

@@ -1,4 +1,4 @@
-"""Write the tables of operators that the Relay and Relax front ends know, in ``docs/``."""
+"""Write the tables of operators that front ends know, in ``docs/``."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,18 +21,39 @@ def relax() -> str:
     return _page("Relax", "TVM 0.27", OPERATORS, REFUSED)
 
 
-PAGES = {"relay_operators.md": relay, "relax_operators.md": relax}
+def torch() -> str:
+    """The page on PyTorch's operators."""
+    from glenside.frontends.torch.operators import OPERATORS, REFUSED
+
+    return _page(
+        "PyTorch",
+        "ATen's core set in PyTorch 2.14, and some that would lose what they are in it",
+        OPERATORS,
+        REFUSED,
+        " All others are decomposed into these by `torch.export`.",
+    )
+
+
+PAGES = {
+    "relay_operators.md": relay,
+    "relax_operators.md": relax,
+    "torch_operators.md": torch,
+}
 """What makes each file of ``docs/``."""
 
 
 def _page(
-    language: str, versions: str, lowered: Mapping[str, Any], refused: Mapping[str, str]
+    language: str,
+    versions: str,
+    lowered: Mapping[str, Any],
+    refused: Mapping[str, str],
+    more: str = "",
 ) -> str:
     lines = [
         f"# {language} operators",
         "",
         f"Every operator of {versions}, written by `python tools/operators.py`: {len(lowered)} are "
-        f"imported, {len(refused)} are refused by name, with the reason.",
+        f"imported, {len(refused)} are refused by name, with the reason.{more}",
         "",
         "| operator | imported | meaning, or reason of the refusal |",
         "| --- | --- | --- |",

@@ -35,16 +35,39 @@ def load_model(
     *,
     shapes: Shapes | None = None,
     params: Mapping[str, Array] | None = None,
+    example_inputs: object = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Model:
     """A model from whatever the user has: a path, an ONNX ``ModelProto`` or its bytes, Relay text,
-    a Relax ``IRModule``, a term or a :class:`Model`.
+    a Relax ``IRModule``, a PyTorch module or ``ExportedProgram``, a term or a :class:`Model`.
 
     :param shapes: lengths of dynamic dimensions, as whole shapes by input name.
     :param params: arrays of parameters that the model names but does not hold, or of inputs to
         hold constant.
+    :param example_inputs: what a PyTorch module is called with: a tuple, or a mapping by keyword;
+        of an ``ExportedProgram`` they fix dynamic dimensions.
     :raises ModelError: it is none of these, or cannot be read.
     """
+    if _is_torch(model, "torch.nn.modules", "Module"):
+        from glenside.frontends.torch import export
+
+        if example_inputs is None:
+            raise ModelError(
+                f"a PyTorch module such as {type(model).__name__} is read by running it: give "
+                "example_inputs=(...), what it is called with, or an ExportedProgram"
+            )
+        model = export(model, example_inputs)
+        example_inputs = None
+    if _is_torch(model, "torch.export", "ExportedProgram"):
+        from glenside.frontends.torch import import_torch, shapes_of
+
+        if example_inputs is not None:
+            shapes = {**shapes_of(model, example_inputs), **(shapes or {})}
+        return widened_halves(import_torch(model, shapes=shapes, params=params, progress=progress))
+    if example_inputs is not None:
+        raise ModelError(
+            f"example_inputs are for a PyTorch module; the model is a {type(model).__name__}"
+        )
     if isinstance(model, Model):
         return _bind(model, params or {})
     if isinstance(model, Term):
@@ -63,12 +86,20 @@ def load_model(
     if not named and type(model).__name__ != "ModelProto" and not isinstance(model, bytes):
         raise ModelError(
             f"a model is a path, an ONNX ModelProto, Relay text, a Relax IRModule, "
-            f"a glenside Model or Term; got {type(model).__name__}"
+            f"a PyTorch module or ExportedProgram, a glenside Model or Term; got "
+            f"{type(model).__name__}"
         )
     from glenside.frontends.onnx import import_model
 
     source: Any = model
     return widened_halves(import_model(source, shapes=shapes, params=params, progress=progress))
+
+
+def _is_torch(model: object, module: str, name: str) -> bool:
+    """Whether a value is of a class of PyTorch, which is not imported to find out."""
+    return any(
+        each.__name__ == name and each.__module__.startswith(module) for each in type(model).__mro__
+    )
 
 
 _RELAY = re.compile(rb"^\s*(?:#\[version|def\s+@|fn\s*[(\[]|free_var\s|type\s+\w|/\*|//)")

@@ -44,7 +44,7 @@ def test_every_operator_has_a_test():
     assert OPERATORS.keys() - called <= {"argmax", "argmin", "max", "mean", "min", "prod", "sum"}
 
 
-@pytest.mark.parametrize("page", ["relay_operators.md", "relax_operators.md"])
+@pytest.mark.parametrize("page", ["relay_operators.md", "relax_operators.md", "torch_operators.md"])
 def test_the_docs_are_up_to_date(page):
     spec = importlib.util.spec_from_file_location("operators_tool", ROOT / "tools/operators.py")
     tool = importlib.util.module_from_spec(spec)
