@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from glenside.codegen.device.device import Device
     from glenside.codegen.device.trials import Trials
     from glenside.codegen.gpu.space import ProductSpace
-    from glenside.codegen.mapping import AnyMapping
+    from glenside.codegen.gpu.threads.problem import AnyMapping
     from glenside.codegen.partition import Partition
     from glenside.hw_targets.gpu import GpuTarget
     from glenside.rewrites.ruleset import Rule, RuleSet
@@ -94,8 +94,8 @@ def tune(
     :param time_limit: seconds after which no further product is begun; None: no limit.
     :raises TargetError: the target is no GPU, or its device is not there.
     """
-    from glenside.codegen import tuning
     from glenside.codegen.device.executable import open_device
+    from glenside.codegen.gpu.mapping import tuning
     from glenside.rewrites.ruleset import explored_with
 
     chosen = _gpu(target, candidates)
@@ -156,7 +156,7 @@ def build(
     :raises TargetError: the target is no GPU with limits known here.
     :raises InputError: the folder is that of another target, or cannot be written.
     """
-    from glenside.codegen import tuning
+    from glenside.codegen.gpu.mapping import tuning
     from glenside.rewrites.ruleset import explored_with
 
     chosen = _gpu(target, candidates)
@@ -236,7 +236,7 @@ def record(results: str | Path, *, file: str | Path | None = None) -> list[Tuned
 
     :raises InputError: it is no such file.
     """
-    from glenside.codegen import tuning
+    from glenside.codegen.gpu.mapping import tuning
 
     path = Path(file) if file is not None else tuning.user_file()
     data = _read_results(Path(results))
@@ -275,7 +275,7 @@ class _Products:
 
     def ranked(self) -> list[_Product]:
         """By predicted time, uses counted, longest first."""
-        from glenside.codegen.mapping import InfeasibleMapping, best_mapping
+        from glenside.codegen.gpu.threads.problem import InfeasibleMapping, best_mapping
 
         for product in self.found:
             try:
@@ -294,7 +294,7 @@ class _Products:
     ) -> Trials | None:
         """The ways to compute a product, the plain one first; None where none can be mapped."""
         from glenside.codegen.device.trials import make_trials
-        from glenside.codegen.mapping import InfeasibleMapping, best_mappings
+        from glenside.codegen.gpu.threads.problem import InfeasibleMapping, best_mappings
 
         target = self.target
         try:
@@ -325,7 +325,7 @@ def _products(
 ) -> _Products:
     from glenside.codegen.device.compile import cut_for_device
     from glenside.codegen.gpu.interface import make_builder
-    from glenside.codegen.gpu.products import space_of
+    from glenside.codegen.gpu.threads.kernel import space_of
     from glenside.codegen.partition import Kernel
 
     pipeline = Pipeline("the products are those of the program as it was imported")
@@ -502,7 +502,7 @@ def _read_results(path: Path) -> dict[str, Any]:
 
 def _product_of(best: Mapping[str, Any]) -> tuple[Mapping[str, Any], TunedProduct]:
     """The mapping and the product of an entry of a ``results.json``."""
-    from glenside.codegen import tuning
+    from glenside.codegen.gpu.mapping import tuning
 
     product = TunedProduct(**{k: v for k, v in best.items() if k not in ("mapping", "times")})
     entry = {"space": product.space, "seconds": product.seconds, "tried": product.tried}

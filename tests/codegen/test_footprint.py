@@ -8,7 +8,7 @@ from glenside.codegen.compile import compile_terms, planned_footprint
 from glenside.codegen.device.compile import compile_for_device, plan_for_device
 from glenside.codegen.footprint import Footprint
 from glenside.codegen.gpu.devices import device_profile
-from glenside.codegen.mapping import GpuMapping
+from glenside.codegen.gpu.threads.problem import GpuMapping
 from glenside.language import builders as b
 from tests.codegen.codegen_help import convolution, weights
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         Dialect,
     )
     from glenside.codegen.gpu.space import ProductSpace
-    from glenside.codegen.mapping import AnyMapping
+    from glenside.codegen.gpu.threads.problem import AnyMapping
     from glenside.codegen.partition import Partition
 
 Array = np.ndarray[Any, Any]
@@ -272,7 +272,7 @@ def _steps(
 ) -> _Steps:
     from glenside.codegen.gpu.fallback import element_kernel
     from glenside.codegen.gpu.interface import make_builder, make_kernels
-    from glenside.codegen.mapping import chosen_mapping
+    from glenside.codegen.gpu.threads.problem import chosen_mapping
     from glenside.codegen.partition import Kernel, PythonStep
 
     builder = make_builder(cut)

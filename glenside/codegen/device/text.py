@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from glenside.codegen.gpu.threads import (
+from glenside.codegen.gpu.launching import (
     AFTER_EARLIER,
     COPIES_BEGUN,
     COPIES_DONE,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         DeviceLimits,
         Dialect,
     )
-    from glenside.codegen.mapping import AnyMapping
+    from glenside.codegen.gpu.threads.problem import AnyMapping
     from glenside.codegen.partition import Kernel, Partition
     from glenside.codegen.storage import Origin
     from glenside.language.term import Term

@@ -22,7 +22,7 @@ from glenside.errors import TargetError
 
 if TYPE_CHECKING:
     from glenside.codegen.gpu.space import ProductSpace
-    from glenside.codegen.mapping import AnyMapping
+    from glenside.codegen.gpu.threads.problem import AnyMapping
 
 Dialect = Literal["opencl", "cuda"]
 Triple = tuple[int, int, int]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from glenside.codegen.gpu.threads import UNROLL
+from glenside.codegen.gpu.launching import UNROLL
 from glenside.language.functions import FUNCTIONS
 
 _SCALAR = re.compile(r"\(*convert_[a-z]+\(")

@@ -3,7 +3,7 @@ in, and a reduction in two kernels.
 
 They are the two algorithmic moves of Mogers et al., "Automatic Generation of Specialized Direct
 Convolutions for Mobile GPUs" (GPGPU 2020). A schedule can make both moves within one kernel as well
-(``codegen.mapping``); as rules they are there for what a cost model knows of terms.
+(``codegen.gpu.mapping``); as rules they are there for what a cost model knows of terms.
 """
 
 from __future__ import annotations

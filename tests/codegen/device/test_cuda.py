@@ -13,7 +13,7 @@ import glenside
 from glenside.codegen.device import cuda, nvcc, tensors
 from glenside.codegen.device.compile import compile_for_device
 from glenside.codegen.gpu.devices import device_profile
-from glenside.codegen.mapping import GpuMapping
+from glenside.codegen.gpu.threads.problem import GpuMapping
 from glenside.errors import InputError, TargetError
 from glenside.language import AccessType
 from glenside.language.builders import access, cart_prod, compute, elementwise, tensor

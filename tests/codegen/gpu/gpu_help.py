@@ -18,7 +18,7 @@ from glenside.codegen.gpu.interface import (
     make_builder,
     make_kernels,
 )
-from glenside.codegen.gpu.products import space_of
+from glenside.codegen.gpu.threads.kernel import space_of
 from glenside.codegen.partition import Kernel, Partition, partition
 from glenside.language import Term, topological_order
 from glenside.language.shape import is_float

@@ -151,8 +151,8 @@ def build(folder: Path, examples: str = "80", target_name: str = "cuda:sm_90") -
 
 def _streamed(seed: int) -> Any:
     """Chooses any mapping whose groups stay."""
+    from glenside.codegen.gpu.streams.problem import StreamProblem
     from glenside.codegen.gpu.tensor.geometry import geometry_of
-    from glenside.codegen.stream_mapping import StreamProblem
 
     def choose(space: Any, limits: Any) -> Any:
         geometry = geometry_of(space, limits)

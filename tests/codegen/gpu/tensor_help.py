@@ -16,15 +16,15 @@ import pytest
 
 from glenside.codegen.gpu.devices import device_profile
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits, make_builder
-from glenside.codegen.gpu.products import space_of
+from glenside.codegen.gpu.streams.kernel import StreamNest
 from glenside.codegen.gpu.tensor.geometry import geometry_of
 from glenside.codegen.gpu.tensor.kernel import TensorNest
-from glenside.codegen.gpu.tensor.stream import StreamNest
 from glenside.codegen.gpu.tensor.tiling import TensorTiling
-from glenside.codegen.gpu.tensor.warps import WarpNest
+from glenside.codegen.gpu.threads.kernel import space_of
+from glenside.codegen.gpu.warpgroups.problem import TensorMapping
+from glenside.codegen.gpu.warps.kernel import WarpNest
 from glenside.codegen.launch import TensorMap
 from glenside.codegen.partition import Kernel, Partition, partition
-from glenside.codegen.tensor_mapping import TensorMapping
 from glenside.language import Term, topological_order
 
 HOPPER = replace(device_profile("cuda:sm_90"), tf32=True)

@@ -8,10 +8,8 @@ import math
 import pytest
 
 from glenside.codegen.gpu.devices import PROFILES, device_profile
-from glenside.codegen.gpu.predict import predict
 from glenside.codegen.gpu.space import ProductSpace
-from glenside.codegen.gpu.tiling import Tiling
-from glenside.codegen.mapping import (
+from glenside.codegen.gpu.threads.problem import (
     GpuMapping,
     InfeasibleMapping,
     MappingProblem,
@@ -19,6 +17,8 @@ from glenside.codegen.mapping import (
     best_mappings,
     thread_mappings,
 )
+from glenside.codegen.gpu.threads.tiling import Tiling
+from glenside.codegen.gpu.threads.time import predict
 from glenside.errors import TargetError
 from glenside.language.builders import access, cart_prod, compute, tensor
 from tests.codegen.codegen_help import convolution, weights

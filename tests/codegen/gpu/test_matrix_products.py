@@ -9,15 +9,15 @@ import pytest
 
 from glenside.codegen.gpu.devices import device_profile
 from glenside.codegen.gpu.interface import make_builder
-from glenside.codegen.gpu.products import space_of
-from glenside.codegen.gpu.space import ProductSpace
-from glenside.codegen.mapping import GpuMapping, best_mapping
-from glenside.codegen.matrix_mapping import (
+from glenside.codegen.gpu.matrices.mapping import (
     Matrices,
     MatrixMapping,
     as_matrices,
     matrix_mappings,
 )
+from glenside.codegen.gpu.space import ProductSpace
+from glenside.codegen.gpu.threads.kernel import space_of
+from glenside.codegen.gpu.threads.problem import GpuMapping, best_mapping
 from glenside.codegen.partition import Kernel, partition
 from glenside.language import Term
 from glenside.language.builders import (

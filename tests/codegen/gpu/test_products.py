@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from glenside.codegen.gpu.devices import device_profile
 from glenside.codegen.gpu.emit import emit
-from glenside.codegen.gpu.product.boxes import Box
-from glenside.codegen.gpu.product.placing import Placement
-from glenside.codegen.gpu.products import ProductNest
 from glenside.codegen.gpu.space import ProductSpace
-from glenside.codegen.gpu.tiling import Tiling
-from glenside.codegen.mapping import GpuMapping, MappingProblem, best_mappings
+from glenside.codegen.gpu.threads.kernel import ProductNest
+from glenside.codegen.gpu.threads.parts.boxes import Box
+from glenside.codegen.gpu.threads.parts.placing import Placement
+from glenside.codegen.gpu.threads.problem import GpuMapping, MappingProblem, best_mappings
+from glenside.codegen.gpu.threads.tiling import Tiling
 from glenside.errors import TargetError
 from glenside.language import Term, evaluate
 from glenside.language.builders import (

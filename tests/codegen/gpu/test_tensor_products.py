@@ -10,8 +10,8 @@ from glenside.codegen.device.nvcc import compile_cubin, find_nvcc
 from glenside.codegen.gpu.devices import device_profile
 from glenside.codegen.gpu.emit import emit
 from glenside.codegen.gpu.tensor.kernel import round_to_tf32
-from glenside.codegen.mapping import GpuMapping, best_mappings
-from glenside.codegen.tensor_mapping import TensorMapping
+from glenside.codegen.gpu.threads.problem import GpuMapping, best_mappings
+from glenside.codegen.gpu.warpgroups.problem import TensorMapping
 from glenside.errors import TargetError
 from glenside.hw_targets import find_target
 from glenside.language import Term, evaluate
@@ -346,7 +346,7 @@ def test_a_mapping_that_does_not_fit_is_refused(mapping, what):
 def test_mappings_obey_the_device():
     """What the solver finds fits: shared memory, registers, whole cells, no idle group."""
     from glenside.codegen.gpu.tensor.tiling import TensorTiling
-    from glenside.codegen.tensor_mapping import TensorProblem
+    from glenside.codegen.gpu.warpgroups.problem import TensorProblem
 
     term = images((2, 14, 14, 64), (96, 3, 3, 64), last=True)("float16")
     arrays = arrays_of(term, "float16")
@@ -403,8 +403,8 @@ def test_what_does_not_begin_at_16_bytes_is_not_copied_16_bytes_at_a_time(first,
 
 
 def test_mappings_whose_groups_stay_obey_the_device():
-    from glenside.codegen.gpu.tensor.stream_tiling import StreamTiling
-    from glenside.codegen.stream_mapping import StreamProblem
+    from glenside.codegen.gpu.streams.problem import StreamProblem
+    from glenside.codegen.gpu.streams.tiling import StreamTiling
 
     geometry = geometry_for(images((4, 28, 28, 96), (256, 3, 3, 96), last=True)("float16"))
     small = replace(HOPPER, name="small", local_bytes=200 << 10, compute_units=4)
@@ -427,7 +427,7 @@ def test_mappings_whose_groups_stay_obey_the_device():
 
 def test_large_products_have_groups_that_stay():
     """Large for the device: one with few units here, so that there is less to solve."""
-    from glenside.codegen.stream_mapping import StreamProblem
+    from glenside.codegen.gpu.streams.problem import StreamProblem
 
     geometry = geometry_for(images((4, 14, 14, 64), (128, 3, 3, 64), last=True)("float16"))
     found = best_mappings(geometry.space, replace(FEW, compute_units=4), 20)
@@ -490,7 +490,7 @@ def test_results_lie_with_their_rows_innermost():
 
 def random_case(rng, number):
     """A convolution that nobody chose, by one of the mappings that the solver admits."""
-    from glenside.codegen.tensor_mapping import TensorProblem
+    from glenside.codegen.gpu.warpgroups.problem import TensorProblem
 
     last = bool(rng.integers(2))
     n, c, k = (int(rng.choice(sizes)) for sizes in ([1, 2, 3], [3, 8, 13, 16, 40], [8, 9, 24, 65]))

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import glenside
-from glenside.codegen import tuning
 from glenside.codegen.gpu.devices import device_profile
-from glenside.codegen.tuning import Tuned
+from glenside.codegen.gpu.mapping import tuning
+from glenside.codegen.gpu.mapping.tuning import Tuned
 from glenside.errors import InputError, TargetError
 
 

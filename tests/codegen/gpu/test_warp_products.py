@@ -10,9 +10,9 @@ import pytest
 from glenside.codegen.device.nvcc import compile_cubin, find_nvcc
 from glenside.codegen.gpu.devices import device_profile
 from glenside.codegen.gpu.emit import emit
-from glenside.codegen.gpu.tensor.warp_tiling import WarpTiling
-from glenside.codegen.mapping import GpuMapping, best_mappings
-from glenside.codegen.warp_mapping import WarpProblem
+from glenside.codegen.gpu.threads.problem import GpuMapping, best_mappings
+from glenside.codegen.gpu.warps.problem import WarpProblem
+from glenside.codegen.gpu.warps.tiling import WarpTiling
 from glenside.hw_targets import find_target
 from glenside.language import builders as b
 from glenside.language import evaluate

@@ -18,10 +18,10 @@ from glenside.codegen.gpu.space import Memory, Operand, ProductSpace
 from glenside.codegen.gpu.tensor.geometry import Geometry, geometry_of
 from glenside.codegen.gpu.tensor.printer import Unprintable, linear, print_expression
 from glenside.codegen.gpu.tensor.tiling import TensorTiling
+from glenside.codegen.gpu.warpgroups.problem import TensorMapping
 from glenside.codegen.kernels import Argument, KernelBuilder
 from glenside.codegen.partition import Kernel
 from glenside.codegen.storage import Origin, repeated
-from glenside.codegen.tensor_mapping import TensorMapping
 
 Array = np.ndarray[Any, Any]
 _TYPES = {

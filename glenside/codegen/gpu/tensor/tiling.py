@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from glenside.codegen.gpu.tensor.geometry import Box, Geometry
-from glenside.codegen.tensor_mapping import TensorMapping
+from glenside.codegen.gpu.warpgroups.problem import TensorMapping
 from glenside.errors import TargetError
 
 WARPGROUP = 128

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from glenside.codegen import scalars
-from glenside.codegen.gpu import threads
+from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.interface import DeviceLimits, Dialect
-from glenside.codegen.gpu.product.boxes import Box
-from glenside.codegen.gpu.product.local_memory import Part
-from glenside.codegen.gpu.product.operands import (
+from glenside.codegen.gpu.space import Operand
+from glenside.codegen.gpu.threads.parts.boxes import Box
+from glenside.codegen.gpu.threads.parts.local_memory import Part
+from glenside.codegen.gpu.threads.parts.operands import (
     Operands,
     memory_order,
     stored_dtype,
     stored_value,
 )
-from glenside.codegen.gpu.space import Operand
 from glenside.codegen.loops import Expr, Index, Stmt, get, unflatten, vectorised
 
 _COPIED = (4, 8, 16)
@@ -49,10 +49,10 @@ class Staging:
 
             def copy(at: Any) -> Stmt:
                 if self._in_background and unit in _COPIED:
-                    return threads.call(
-                        threads.COPY.format(unit),
+                    return launching.call(
+                        launching.COPY.format(unit),
                         buffer.address(at * width),
-                        threads.address(packed.buffer, start + at * width),
+                        launching.address(packed.buffer, start + at * width),
                         1,
                     )
                 return vectorised(
@@ -141,7 +141,7 @@ class Staging:
                 )
 
             each = [extents[d] // (parts if d == longest else 1) for d in serial]
-            return threads.unrolled_nest(each, element)
+            return launching.unrolled_nest(each, element)
 
         return self.placement.share(parts * math.prod(pieces), position)
 
@@ -184,10 +184,10 @@ class Staging:
         source = self.lowering.access(memory.term).buffer
         unit = width * np.dtype(stored_dtype(operand)).itemsize
         if self._copies_streamed and unit in _COPIED:
-            return threads.call(
-                threads.COPY.format(unit),
+            return launching.call(
+                launching.COPY.format(unit),
                 buffer.address(place),
-                threads.address(source, at),
+                launching.address(source, at),
                 1 if there is None else there.astype("int32"),
             )
         copy = vectorised(width, lambda lane: buffer.put(place + lane, get(source, at + lane)))

@@ -16,7 +16,7 @@ from glenside.codegen.gpu.tensor.kernel import (
     primitives,
     template,
 )
-from glenside.codegen.gpu.tensor.warp_tiling import Parts, WarpTiling
+from glenside.codegen.gpu.warps.tiling import Parts, WarpTiling
 from glenside.codegen.kernels import Argument
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from glenside.codegen.tensor_mapping import TensorMapping, TensorProblem
+from glenside.codegen.gpu.warpgroups.problem import TensorMapping, TensorProblem
 
 if TYPE_CHECKING:
     from glenside.codegen.gpu.interface import DeviceLimits
@@ -71,7 +71,7 @@ def predict(
     geometry: Geometry, mappings: Sequence[TensorMapping], limits: DeviceLimits, rows_fast: bool
 ) -> np.ndarray[Any, Any]:
     """Seconds of each mapping."""
-    from glenside.codegen.gpu.tensor.warp_tiling import WarpTiling
+    from glenside.codegen.gpu.warps.tiling import WarpTiling
 
     model, space = _MODEL, geometry.space
     known = {"float32": "tf32"}.get(space.streamed.dtype, space.streamed.dtype)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from glenside.codegen import scalars
-from glenside.codegen.gpu import threads
+from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.interface import DeviceLimits
-from glenside.codegen.gpu.tiling import Tiling
+from glenside.codegen.gpu.threads.tiling import Tiling
 from glenside.codegen.loops import Expr, Stmt, allocate, get, put
 
 
@@ -27,7 +27,7 @@ class Part:
 
     def address(self, at: Any) -> Expr:
         """Where an element is."""
-        return threads.address(self.buffer, self._place(at))
+        return launching.address(self.buffer, self._place(at))
 
     def get(self, at: Any) -> Expr:
         """An element."""
@@ -67,7 +67,7 @@ class LocalMemory:
             size = max(resident + streamed, sums)
             if not size:
                 return
-            pool = threads.shared("local", size, accumulate, dynamic)
+            pool = launching.shared("local", size, accumulate, dynamic)
             self.allocations.append(allocate(pool))
             if resident:
                 self.resident = Part(pool, streamed, room[0])
@@ -86,7 +86,7 @@ class LocalMemory:
         for name, size, dtype, each in zip(names, tiling.parts, dtypes, [*room, 0], strict=True):
             part = None
             if size:
-                buffer = threads.shared(name, size, dtype, dynamic)
+                buffer = launching.shared(name, size, dtype, dynamic)
                 self.allocations.append(allocate(buffer))
                 part = Part(buffer, 0, each)
             made.append(part)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from glenside.codegen.gpu.interface import DeviceKernel
+from glenside.codegen.gpu.streams.tiling import FEWER, StreamTiling
 from glenside.codegen.gpu.tensor.kernel import (
     TensorNest,
     digits,
@@ -19,7 +20,6 @@ from glenside.codegen.gpu.tensor.kernel import (
     template,
     times,
 )
-from glenside.codegen.gpu.tensor.stream_tiling import FEWER, StreamTiling
 from glenside.codegen.gpu.tensor.tiling import TensorTiling
 from glenside.codegen.kernels import Argument
 from glenside.codegen.launch import TensorMap

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from glenside.codegen.gpu import threads
+from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.space import Role
-from glenside.codegen.gpu.tiling import Tiling
+from glenside.codegen.gpu.threads.tiling import Tiling
 from glenside.codegen.loops import Expr, Stmt, unflatten
 
 
@@ -118,6 +118,6 @@ class Placement:
                 return inside
             if isinstance(turn, int) and (turn + 1) * self.count <= total:
                 return inside
-            return threads.guarded(tirx.LT(at, total), inside)
+            return launching.guarded(tirx.LT(at, total), inside)
 
-        return threads.unrolled(rounds, one)
+        return launching.unrolled(rounds, one)

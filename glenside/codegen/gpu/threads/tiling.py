@@ -13,7 +13,7 @@ import numpy as np
 
 from glenside.codegen import scalars
 from glenside.codegen.gpu.space import ProductSpace, Role
-from glenside.codegen.mapping import GpuMapping
+from glenside.codegen.gpu.threads.problem import GpuMapping
 
 Array = np.ndarray[Any, Any]
 

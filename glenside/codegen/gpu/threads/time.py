@@ -23,8 +23,8 @@ import numpy as np
 from glenside.codegen import scalars
 from glenside.codegen.gpu.interface import DeviceLimits
 from glenside.codegen.gpu.space import ProductSpace
+from glenside.codegen.gpu.threads.problem import GpuMapping
 from glenside.codegen.loops import strides_of
-from glenside.codegen.mapping import GpuMapping
 
 Array = np.ndarray[Any, Any]
 

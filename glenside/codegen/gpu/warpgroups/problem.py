@@ -168,7 +168,7 @@ class TensorProblem:
         """The mappings of one form."""
         from ortools.sat.python import cp_model
 
-        from glenside.codegen.mapping import _Builder
+        from glenside.codegen.gpu.threads.problem import _Builder
 
         geometry, limits = self.geometry, self.limits
         builder = _Builder(cp_model.CpModel(), False)
@@ -344,14 +344,14 @@ def tensor_mappings(space: ProductSpace, limits: DeviceLimits, count: int) -> li
         if len(_solved) > 256:
             _solved.clear()
         if limits.warpgroups:
-            from glenside.codegen.stream_mapping import StreamProblem
+            from glenside.codegen.gpu.streams.problem import StreamProblem
 
             ranked = TensorProblem(geometry, limits, geometry.rows_fast).ranked()
             ranked += StreamProblem(geometry, limits).ranked()
             ranked.sort(key=lambda each: each.predicted)
         else:
-            from glenside.codegen.gpu.tensor.warp_tiling import Parts
-            from glenside.codegen.warp_mapping import WarpProblem
+            from glenside.codegen.gpu.warps.problem import WarpProblem
+            from glenside.codegen.gpu.warps.tiling import Parts
 
             ranked = [
                 m

@@ -1,4 +1,4 @@
-"""Kernels of products of plain matrices (:mod:`~glenside.codegen.matrix_mapping`).
+"""Kernels of products of plain matrices (:mod:`~glenside.codegen.gpu.matrices.mapping`).
 
 While a group multiplies one stage in local memory, its threads hold the next in registers on its
 way there, so that there is one barrier a stage. The constant operand lies packed in the order in
@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from glenside.codegen import scalars
-from glenside.codegen.gpu import threads
+from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.fallback import ElementNest
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits, Dialect
+from glenside.codegen.gpu.matrices.mapping import MatrixMapping, as_matrices
 from glenside.codegen.gpu.space import ProductSpace
 from glenside.codegen.kernels import Argument, KernelBuilder
 from glenside.codegen.loops import (
@@ -32,7 +33,6 @@ from glenside.codegen.loops import (
     unflatten,
     vectorised,
 )
-from glenside.codegen.matrix_mapping import MatrixMapping, as_matrices
 from glenside.codegen.partition import Kernel
 from glenside.codegen.storage import Origin, repeated
 
@@ -83,14 +83,14 @@ class MatrixNest(ElementNest):
         self.product, self.mapping, self.shape = space, mapping, shape
         self.tiles = -(-shape.rows // mapping.rows), -(-shape.width // mapping.columns)
         self.stages = -(-shape.depth // mapping.depth)
-        self.packed = declare(threads.PACKED, self._pack(), "float32")
+        self.packed = declare(launching.PACKED, self._pack(), "float32")
 
     def device_kernel(self, name: str) -> DeviceKernel:
         """The launch."""
         outer = math.prod(self.product.axes[loop].size for loop, _ in self.shape.outer)
         self.grid = (outer * math.prod(self.tiles), 1, 1)
         self.block = (self.mapping.threads, 1, 1)
-        made = self.finish(threads.launch(self.grid[:1], self.mapping.threads, self._group))
+        made = self.finish(launching.launch(self.grid[:1], self.mapping.threads, self._group))
         return DeviceKernel(
             name,
             made.arguments,
@@ -146,17 +146,17 @@ class MatrixNest(ElementNest):
         self.rows_from = (batch * self.tiles[0] + row_tile) * run
         self.columns_from = source + self.column_start
         down, left = mapping.tile
-        self.sums = threads.registers("total", down * left, "float32")
-        self.row_values = threads.registers("row", down, "float32")
-        self.column_values = threads.registers("run", left, "float32")
+        self.sums = launching.registers("total", down * left, "float32")
+        self.row_values = launching.registers("row", down, "float32")
+        self.column_values = launching.registers("run", left, "float32")
         # Two buffers rather than halves of one, so that no barrier is put between using one and
         # filling the other.
         half = mapping.depth * (mapping.rows + mapping.columns)
-        self.local = [threads.shared(f"stage{k}", half, "float32") for k in range(2)]
-        self.shared_sums = threads.shared("shared_sums", mapping.exchanged_elements, "float32")
+        self.local = [launching.shared(f"stage{k}", half, "float32") for k in range(2)]
+        self.shared_sums = launching.shared("shared_sums", mapping.exchanged_elements, "float32")
         coming = [self._rounds(*each) for each in (self._row_units, self._column_units)]
-        self.coming_rows = threads.registers("coming_rows", coming[0], "float32")
-        self.coming_columns = threads.registers("coming", coming[1], "float32")
+        self.coming_rows = launching.registers("coming_rows", coming[0], "float32")
+        self.coming_columns = launching.registers("coming", coming[1], "float32")
         zero = scalars.const(0, "float32")
         buffers = [
             self.sums, self.row_values, self.column_values, self.coming_rows, self.coming_columns,
@@ -173,21 +173,21 @@ class MatrixNest(ElementNest):
                 self._fetch_rows(number + 1),
                 self._multiply(half),
                 self._keep(1 - half),
-                threads.barrier(),
+                launching.barrier(),
             ]
 
         def two(pair: Any) -> Stmt:
             return sequence([*stage(pair * 2, 0), *stage(pair * 2 + 1, 1)])
 
         body = [allocate(each) for each in buffers]
-        body.append(threads.unrolled(down * left, lambda k: put(self.sums, k, zero)))
+        body.append(launching.unrolled(down * left, lambda k: put(self.sums, k, zero)))
         # What is constant need not be waited for.
-        wait = [threads.call(threads.AFTER_EARLIER)] if self.dialect == "cuda" else []
+        wait = [launching.call(launching.AFTER_EARLIER)] if self.dialect == "cuda" else []
         body += [self._fetch_rows(0), *wait, self._fetch_columns(0)]
-        body += [self._keep(0), threads.barrier()]
+        body += [self._keep(0), launching.barrier()]
         pairs = (self.stages - 1) // 2
         if pairs:
-            body.append(threads.serial(pairs, two))
+            body.append(launching.serial(pairs, two))
         for number in range(2 * pairs, self.stages):
             body += stage(number, number % 2, number == self.stages - 1)
         if mapping.parts > 1:
@@ -228,7 +228,7 @@ class MatrixNest(ElementNest):
         for turn in range(-(-units // count)):
             at = turn * count + self.thread
             guard = None if (turn + 1) * count <= units else tirx.LT(at, units)
-            made.append(threads.guarded(guard, body(at, turn)))
+            made.append(launching.guarded(guard, body(at, turn)))
         return sequence(made)
 
     def _fetch_rows(self, stage: Any) -> Stmt:
@@ -347,10 +347,10 @@ class MatrixNest(ElementNest):
                 product = get(self.row_values, index[0]) * get(self.column_values, index[1])
                 return put(self.sums, where, get(self.sums, where) + product)
 
-            body.append(threads.unrolled_nest([down, left], add))
+            body.append(launching.unrolled_nest([down, left], add))
             return sequence(body)
 
-        return threads.unrolled(steps, one)
+        return launching.unrolled(steps, one)
 
     # --- storing ------------------------------------------------------------------------------
 
@@ -366,11 +366,11 @@ class MatrixNest(ElementNest):
         def at(part: Any, number: Any) -> Any:
             return (part * (down * left) + number) * count + place
 
-        give = threads.unrolled(
+        give = launching.unrolled(
             down * left,
             lambda k: put(self.shared_sums, at(self.part - 1, k), get(self.sums, k)),
         )
-        take = threads.unrolled(
+        take = launching.unrolled(
             down * left,
             lambda k: put(
                 self.sums,
@@ -382,9 +382,9 @@ class MatrixNest(ElementNest):
                 ),
             ),
         )
-        others = threads.guarded(tirx.GT(self.part, 0), give)
-        first = threads.guarded(tirx.EQ(self.part, 0), sequence([take, self._store()]))
-        return sequence([others, threads.barrier(), first])
+        others = launching.guarded(tirx.GT(self.part, 0), give)
+        first = launching.guarded(tirx.EQ(self.part, 0), sequence([take, self._store()]))
+        return sequence([others, launching.barrier(), first])
 
     def _store(self) -> Stmt:
         from tvm import tirx
@@ -429,16 +429,16 @@ class MatrixNest(ElementNest):
                 if shape.width % mapping.columns:
                     guard = tirx.LT(first, shape.width)
                 self.lowering.vectorised = width > 1
-                computes.append(threads.guarded(guard, vectorised(width, compute)))
+                computes.append(launching.guarded(guard, vectorised(width, compute)))
                 if late:
-                    stores.append(threads.guarded(guard, vectorised(width, store)))
+                    stores.append(launching.guarded(guard, vectorised(width, store)))
                 self.lowering.vectorised = False
             guard = None
             if shape.rows % mapping.rows:
                 guard = tirx.LT(below, shape.rows)
             for steps, into in ((computes, computed), (stores, made)):
                 if steps:
-                    into.append(threads.guarded(guard, sequence(steps)))
+                    into.append(launching.guarded(guard, sequence(steps)))
         return sequence([*computed, *made])
 
     def _index(self, row: Any, column: Any) -> Index:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glenside.codegen.tensor_mapping import TensorMapping
+from glenside.codegen.gpu.warpgroups.problem import TensorMapping
 
 if TYPE_CHECKING:
     from glenside.codegen.gpu.interface import DeviceLimits
+    from glenside.codegen.gpu.streams.tiling import StreamTiling
     from glenside.codegen.gpu.tensor.geometry import Geometry
-    from glenside.codegen.gpu.tensor.stream_tiling import StreamTiling
 
 _SHAPES = ((64, 1, 1), (64, 1, 2), (128, 2, 1), (128, 1, 1), (192, 3, 1), (256, 2, 1))
 """Rows of a group, and warpgroups along rows and along positions."""
@@ -80,8 +80,8 @@ class StreamProblem:
         """All mappings."""
         from ortools.sat.python import cp_model
 
-        from glenside.codegen.gpu.tensor.stream_tiling import started_registers
-        from glenside.codegen.mapping import _Builder
+        from glenside.codegen.gpu.streams.tiling import started_registers
+        from glenside.codegen.gpu.threads.problem import _Builder
 
         geometry, limits = self.geometry, self.limits
         tiles = [*self._tiles(False), *(self._tiles(True) if geometry.windows else [])]
@@ -235,7 +235,7 @@ def predict(
     geometry: Geometry, mappings: Sequence[TensorMapping], limits: DeviceLimits
 ) -> np.ndarray[Any, Any]:
     """Seconds of each mapping."""
-    from glenside.codegen.gpu.tensor.stream_tiling import StreamTiling
+    from glenside.codegen.gpu.streams.tiling import StreamTiling
 
     shared: dict[Any, StreamTiling] = {}
     times = []

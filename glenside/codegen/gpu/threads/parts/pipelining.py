@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from glenside.codegen.gpu import threads
-from glenside.codegen.gpu.product.local_memory import LocalMemory
-from glenside.codegen.gpu.product.staging import Staging
+from glenside.codegen.gpu import launching
+from glenside.codegen.gpu.threads.parts.local_memory import LocalMemory
+from glenside.codegen.gpu.threads.parts.staging import Staging
 from glenside.codegen.loops import Index, Stmt, sequence, unflatten
 
 
@@ -39,18 +39,18 @@ class Pipeline:
         def one(stage: Index) -> Stmt:
             body = []
             if waits and math.prod(counts) > 1:
-                body.append(threads.barrier())
+                body.append(launching.barrier())
             bring = self._bring(stage, 0)
             if math.prod(counts) == 1 and self.packed is not None and self.mapping.staged[0]:
                 # What is constant need not be waited for.
                 bring = [bring[-1], *self._after_earlier(), *bring[:-1]]
             body += bring
             if waits:
-                body.append(threads.barrier())
+                body.append(launching.barrier())
             body.append(self.multiply(stage, 0))
             return sequence(body)
 
-        return threads.serial_nest(counts, one)
+        return launching.serial_nest(counts, one)
 
     def _bring(self, stage: Index, number: Any) -> list[Stmt]:
         """Brings the operands' parts for a stage to the place of that number."""
@@ -69,7 +69,7 @@ class Pipeline:
         background = self.dialect == "cuda"
 
         def begun() -> list[Stmt]:
-            return [threads.call(threads.COPIES_BEGUN)] if background else []
+            return [launching.call(launching.COPIES_BEGUN)] if background else []
 
         first: list[Stmt] = []
         for number in range(room - 1):
@@ -81,12 +81,12 @@ class Pipeline:
         def one(at: Any) -> Stmt:
             later = at + (room - 1)
             bring = sequence(self._bring(unflatten(later, counts), later % room))
-            body = [threads.call(threads.COPIES_DONE.format(room - 2))] if background else []
-            body += [threads.barrier(), threads.guarded(tirx.LT(later, total), bring), *begun()]
+            body = [launching.call(launching.COPIES_DONE.format(room - 2))] if background else []
+            body += [launching.barrier(), launching.guarded(tirx.LT(later, total), bring), *begun()]
             body.append(self.multiply(unflatten(at, counts), at % room))
             return sequence(body)
 
-        return sequence([*first, threads.serial(total, one)])
+        return sequence([*first, launching.serial(total, one)])
 
     def _after_earlier(self) -> list[Stmt]:
-        return [threads.call(threads.AFTER_EARLIER)] if self.dialect == "cuda" else []
+        return [launching.call(launching.AFTER_EARLIER)] if self.dialect == "cuda" else []

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from glenside.codegen import scalars
-from glenside.codegen.gpu.product.placing import Placement
 from glenside.codegen.gpu.space import Operand
-from glenside.codegen.gpu.tiling import Tiling, packing
+from glenside.codegen.gpu.threads.parts.placing import Placement
+from glenside.codegen.gpu.threads.tiling import Tiling, packing
 from glenside.codegen.kernels import KernelBuilder
 from glenside.codegen.loops import Expr, Index
 from glenside.codegen.lower import Lowering

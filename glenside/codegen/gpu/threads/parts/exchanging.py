@@ -8,9 +8,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from glenside.codegen.gpu import threads
-from glenside.codegen.gpu.product.local_memory import Part, skewed
-from glenside.codegen.gpu.product.storing import Store
+from glenside.codegen.gpu import launching
+from glenside.codegen.gpu.threads.parts.local_memory import Part, skewed
+from glenside.codegen.gpu.threads.parts.storing import Store
 from glenside.codegen.loops import Expr, Stmt, allocate, get, put, sequence, unflatten
 
 _TOGETHER = 16
@@ -63,22 +63,22 @@ class Exchange:
         def result(turn: Any, finish: Callable[[dict[int, Any], Expr], Stmt]) -> Stmt:
             flat, places, guard = place(turn)
             # All are fetched before they are added, so that the fetches are under way together.
-            terms = threads.registers("terms", shared, self.product.accumulate)
+            terms = launching.registers("terms", shared, self.product.accumulate)
             fetch = [put(terms, k, exchanged.get(skewed(flat + k * whole))) for k in range(shared)]
             total = functools.reduce(
                 lambda one, k: one + get(terms, k), range(1, shared), get(terms, 0)
             )
             steps = [allocate(terms), *fetch, put(terms, 0, total)]
-            return threads.guarded(guard, sequence([*steps, finish(places, get(terms, 0))]))
+            return launching.guarded(guard, sequence([*steps, finish(places, get(terms, 0))]))
 
         def results(first: Any, count: int) -> Stmt:
             """So many of a thread's results, computed before the first is stored."""
-            values = threads.registers("values", count, self.store.nest.tail.dtype)
+            values = launching.registers("values", count, self.store.nest.tail.dtype)
 
             def store(at: Any) -> Stmt:
                 _, places, guard = place(first + at)
                 index = self.store.index(places)
-                return threads.guarded(guard, self.store.nest.store(index, get(values, at)))
+                return launching.guarded(guard, self.store.nest.store(index, get(values, at)))
 
             def compute(at: Any) -> Stmt:
                 return result(
@@ -88,23 +88,23 @@ class Exchange:
                     ),
                 )
 
-            steps = [threads.unrolled(count, compute), threads.unrolled(count, store)]
+            steps = [launching.unrolled(count, compute), launching.unrolled(count, store)]
             return sequence([allocate(values), *steps])
 
         turns = -(-whole // self.placement.count)
         if self.partial_sums or not self.store.nest.stores_late:
-            made = [threads.unrolled(turns, lambda turn: result(turn, self.store.store_one))]
+            made = [launching.unrolled(turns, lambda turn: result(turn, self.store.store_one))]
         else:
             made = []
             full, rest = divmod(turns, _TOGETHER)
             if full:
                 made.append(
-                    threads.unrolled(full, lambda turn: results(turn * _TOGETHER, _TOGETHER))
+                    launching.unrolled(full, lambda turn: results(turn * _TOGETHER, _TOGETHER))
                 )
             if rest:
                 made.append(results(full * _TOGETHER, rest))
-        steps = [threads.barrier()] if any(mapping.staged) and tiling.one_dtype else []
-        steps += [self.store.over_sums(None, keep), threads.barrier()]
+        steps = [launching.barrier()] if any(mapping.staged) and tiling.one_dtype else []
+        steps += [self.store.over_sums(None, keep), launching.barrier()]
         return [*steps, *made]
 
     def _result_order(self) -> list[int]:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from glenside.codegen import scalars
-from glenside.codegen.gpu import threads
+from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.fallback import ElementNest
-from glenside.codegen.gpu.product.placing import Placement
+from glenside.codegen.gpu.threads.parts.placing import Placement
 from glenside.codegen.loops import Expr, Index, Stmt, get, put, sequence, vectorised
 
 
@@ -37,7 +37,7 @@ class Store:
                 made = body(places, self.placement.sum_at(turn, lane))
                 if wide is not None:
                     return made
-                return threads.guarded(self.placement.tests(places), made)
+                return launching.guarded(self.placement.tests(places), made)
 
             return self.over_sums(wide, one)
 
@@ -90,7 +90,7 @@ class Store:
             store = self.store_one(places, get(self.total, self.placement.sum_at(turn, lane)))
             if wide is not None:
                 return store
-            return threads.guarded(self.placement.tests(places, m), store)
+            return launching.guarded(self.placement.tests(places, m), store)
 
         return self.over_sums(wide, one, m)
 
@@ -117,12 +117,12 @@ class Store:
                 width,
                 lambda at: body(turn, {**lane, wide: index[-1] * width + at}),
             )
-            return threads.guarded(self.placement.tests(guard, padded), vector)
+            return launching.guarded(self.placement.tests(guard, padded), vector)
 
         if wide is None:
-            return threads.unrolled_nest(sizes, one)
+            return launching.unrolled_nest(sizes, one)
         width = next(w for w in (4, 2, 1) if self.mapping.vector[wide] % w == 0)
-        return threads.unrolled_nest([*sizes, self.mapping.vector[wide] // width], one)
+        return launching.unrolled_nest([*sizes, self.mapping.vector[wide] // width], one)
 
     def store_one(self, places: dict[int, Any], value: Expr) -> Stmt:
         """One result, to where it lies or to scratch memory."""

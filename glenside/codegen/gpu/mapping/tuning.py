@@ -29,11 +29,11 @@ from glenside.files import write_text
 if TYPE_CHECKING:
     from glenside.codegen.gpu.interface import Choose, DeviceLimits
     from glenside.codegen.gpu.space import ProductSpace
-    from glenside.codegen.mapping import AnyMapping
+    from glenside.codegen.gpu.threads.problem import AnyMapping
 
 FORMAT = 1
 """Of the file, and of the mappings in it."""
-SHIPPED = Path(__file__).parent / "tuned"
+SHIPPED = Path(__file__).parents[2] / "tuned"
 VARIABLE = "GLENSIDE_TUNING"
 
 
@@ -164,7 +164,7 @@ def _mapping(entry: Tuned, space: ProductSpace, limits: DeviceLimits) -> AnyMapp
 
     :raises TargetError: it is none, or none of such a space.
     """
-    from glenside.codegen.mapping import GpuMapping
+    from glenside.codegen.gpu.threads.problem import GpuMapping
 
     try:
         mapping = GpuMapping.from_json(dict(entry.mapping))

@@ -1,5 +1,5 @@
 """Kernels of products: tiles staged in local memory, sums in registers, mapped by a
-:class:`~glenside.codegen.mapping.GpuMapping`.
+:class:`~glenside.codegen.gpu.threads.problem.GpuMapping`.
 
 A group computes a tile of results. It walks along the reduced loops in stages: all its threads
 bring the part of both operands that a stage needs into local memory, wait, and multiply. A constant
@@ -16,7 +16,7 @@ Where loops do not divide, groups at the edge compute on zeros and their stores 
 reduction is split over groups, each writes its sums to scratch memory and
 :mod:`~glenside.codegen.gpu.partial` adds them up.
 
-The parts of such a kernel are in :mod:`~glenside.codegen.gpu.product`, a module each;
+The parts of such a kernel are in :mod:`~glenside.codegen.gpu.threads.parts`, a module each;
 here they are put together.
 """
 
@@ -27,25 +27,33 @@ from dataclasses import replace
 from typing import Any
 
 from glenside.codegen import scalars
-from glenside.codegen.gpu import threads
+from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.fallback import ElementNest
 from glenside.codegen.gpu.interface import Choose, DeviceKernel, DeviceLimits, Dialect
-from glenside.codegen.gpu.matrix_products import MatrixNest
-from glenside.codegen.gpu.product.boxes import Box
-from glenside.codegen.gpu.product.exchanging import Exchange
-from glenside.codegen.gpu.product.local_memory import LocalMemory
-from glenside.codegen.gpu.product.multiplying import Multiplication
-from glenside.codegen.gpu.product.operands import Operands, pack
-from glenside.codegen.gpu.product.pipelining import Pipeline
-from glenside.codegen.gpu.product.placing import Placement
-from glenside.codegen.gpu.product.staging import Staging
-from glenside.codegen.gpu.product.storing import Store
+from glenside.codegen.gpu.matrices.kernel import MatrixNest
+from glenside.codegen.gpu.matrices.mapping import MatrixMapping
 from glenside.codegen.gpu.space import ProductSpace, product_space
+from glenside.codegen.gpu.streams.kernel import StreamNest
 from glenside.codegen.gpu.tensor.kernel import TensorNest
 from glenside.codegen.gpu.tensor.printer import Unprintable
-from glenside.codegen.gpu.tensor.stream import StreamNest
-from glenside.codegen.gpu.tensor.warps import WarpNest
-from glenside.codegen.gpu.tiling import Tiling
+from glenside.codegen.gpu.threads.parts.boxes import Box
+from glenside.codegen.gpu.threads.parts.exchanging import Exchange
+from glenside.codegen.gpu.threads.parts.local_memory import LocalMemory
+from glenside.codegen.gpu.threads.parts.multiplying import Multiplication
+from glenside.codegen.gpu.threads.parts.operands import Operands, pack
+from glenside.codegen.gpu.threads.parts.pipelining import Pipeline
+from glenside.codegen.gpu.threads.parts.placing import Placement
+from glenside.codegen.gpu.threads.parts.staging import Staging
+from glenside.codegen.gpu.threads.parts.storing import Store
+from glenside.codegen.gpu.threads.problem import (
+    GpuMapping,
+    InfeasibleMapping,
+    chosen_mapping,
+    thread_mappings,
+)
+from glenside.codegen.gpu.threads.tiling import Tiling
+from glenside.codegen.gpu.warpgroups.problem import TensorMapping
+from glenside.codegen.gpu.warps.kernel import WarpNest
 from glenside.codegen.kernels import Argument, KernelBuilder
 from glenside.codegen.loops import (
     Stmt,
@@ -55,16 +63,8 @@ from glenside.codegen.loops import (
     put,
     sequence,
 )
-from glenside.codegen.mapping import (
-    GpuMapping,
-    InfeasibleMapping,
-    chosen_mapping,
-    thread_mappings,
-)
-from glenside.codegen.matrix_mapping import MatrixMapping
 from glenside.codegen.partition import Kernel
 from glenside.codegen.small_maps import small_map
-from glenside.codegen.tensor_mapping import TensorMapping
 
 
 def product_kernels(
@@ -144,7 +144,7 @@ class ProductNest(ElementNest):
     def kernels(self, name: str) -> list[DeviceKernel]:
         """The launches, in order."""
         tiling = self.tiling
-        body = threads.launch(tiling.grid, tiling.threads, self._group)
+        body = launching.launch(tiling.grid, tiling.threads, self._group)
         block = (tiling.threads, 1, 1)
         made: list[DeviceKernel] = []
         if not self.partial_sums:
@@ -178,7 +178,7 @@ class ProductNest(ElementNest):
         """What one thread of a group does."""
         tiling = self.tiling
         placement = Placement(tiling, group, thread)
-        total = threads.registers("total", tiling.sums, tiling.space.accumulate)
+        total = launching.registers("total", tiling.sums, tiling.space.accumulate)
         memory, box = LocalMemory(tiling, self.limits), Box(tiling)
         operands = Operands(self.lowering, placement, self._packed())
         staging = Staging(operands, box, self.limits, self.dialect)
@@ -188,7 +188,7 @@ class ProductNest(ElementNest):
         body = [
             allocate(total),
             *memory.allocations,
-            threads.unrolled(tiling.sums, lambda i: put(total, i, zero)),
+            launching.unrolled(tiling.sums, lambda i: put(total, i, zero)),
             Pipeline(staging, memory, multiplication.stage).stages(),
         ]
         if memory.exchanged is not None:
@@ -204,7 +204,7 @@ class ProductNest(ElementNest):
             return None
         number = pack(self.builder, self.tiling)
         size = self.builder.partition.buffers[number].size
-        packed = declare(threads.PACKED, size, resident.dtype)
+        packed = declare(launching.PACKED, size, resident.dtype)
         self.parameters.append(packed)
         self.arguments.append(Argument(number, 0, size))
         return packed

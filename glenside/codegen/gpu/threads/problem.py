@@ -19,7 +19,7 @@ dimension. The constraints are what the device and the kernels ask for, in named
 - ``partial sums``: scratch memory of a split reduction fits, and a split is worth it.
 
 All solutions are enumerated (one worker, a deterministic budget) and ranked by the predicted time
-of :mod:`.gpu.predict`, to which devices that are short of memory add what scratch memory is worth
+of :mod:`.time`, to which devices that are short of memory add what scratch memory is worth
 to them. If there is none, the solver says which groups cannot hold together.
 """
 
@@ -35,12 +35,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glenside.codegen.matrix_mapping import (
+from glenside.codegen.gpu.matrices.mapping import (
     MatrixMapping,
     matrix_mappings,
     occupies,
 )
-from glenside.codegen.tensor_mapping import TensorMapping, tensor_mappings
+from glenside.codegen.gpu.warpgroups.problem import TensorMapping, tensor_mappings
 from glenside.errors import TargetError
 
 if TYPE_CHECKING:
@@ -126,8 +126,8 @@ class GpuMapping:
 
 def partial_bytes(space: ProductSpace, mapping: AnyMapping) -> int:
     """Bytes of scratch memory that the partial sums of a mapping take."""
-    from glenside.codegen.gpu.tensor.warp_tiling import Parts
-    from glenside.codegen.gpu.tiling import Tiling
+    from glenside.codegen.gpu.threads.tiling import Tiling
+    from glenside.codegen.gpu.warps.tiling import Parts
 
     if isinstance(mapping, GpuMapping):
         if math.prod(mapping.split) == 1:
@@ -302,7 +302,7 @@ class MappingProblem:
 
         :raises InfeasibleMapping: there is none.
         """
-        from glenside.codegen.gpu.predict import predict_all
+        from glenside.codegen.gpu.threads.time import predict_all
 
         most = self.limits.scratch_bytes
         # With what rows are padded by, which the problem leaves out.
@@ -347,7 +347,7 @@ class MappingProblem:
     def _buffered(self, found: Sequence[GpuMapping]) -> list[GpuMapping]:
         """The same with room for another stage in local memory, where a device can fetch in the
         background what a thread copies as it is."""
-        from glenside.codegen.gpu.tiling import Tiling
+        from glenside.codegen.gpu.threads.tiling import Tiling
 
         streamed = self.space.streamed
         if not self.limits.copies_in_background or self.element[0] % 4 or self.element[1] % 4:

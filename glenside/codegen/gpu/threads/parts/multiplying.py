@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from glenside.codegen import scalars
-from glenside.codegen.gpu import threads
-from glenside.codegen.gpu.product.boxes import Box
-from glenside.codegen.gpu.product.local_memory import LocalMemory, Part
-from glenside.codegen.gpu.product.operands import Operands, stored_dtype, stored_value
+from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.space import Operand
+from glenside.codegen.gpu.threads.parts.boxes import Box
+from glenside.codegen.gpu.threads.parts.local_memory import LocalMemory, Part
+from glenside.codegen.gpu.threads.parts.operands import Operands, stored_dtype, stored_value
 from glenside.codegen.loops import (
     Expr,
     Index,
@@ -58,7 +58,7 @@ class Multiplication:
             k: self.mapping.chunk[k] // self.mapping.threads[k] for k in self.placement.reduced
         }
         fragment = self._fragment()
-        rows = threads.registers("row", self._resident_sums, stored_dtype(self.product.resident))
+        rows = launching.registers("row", self._resident_sums, stored_dtype(self.product.resident))
 
         def at(axis: int, step: Any) -> Any:
             count = self.mapping.threads[axis]
@@ -80,10 +80,10 @@ class Multiplication:
 
             if run_window is None:
                 return sequence([load, innermost(0)])
-            return sequence([load, threads.unrolled(steps[run_window], innermost)])
+            return sequence([load, launching.unrolled(steps[run_window], innermost)])
 
         def windowed(places: dict[int, Any]) -> Stmt:
-            return threads.unrolled_nest(
+            return launching.unrolled_nest(
                 [steps[k] for k in inner],
                 lambda index: within(
                     {**places, **{k: at(k, i) for k, i in zip(inner, index, strict=True)}}
@@ -91,7 +91,7 @@ class Multiplication:
                 most=16,
             )
 
-        nest = threads.serial_nest(
+        nest = launching.serial_nest(
             [steps[k] for k in outer],
             lambda index: windowed({k: at(k, i) for k, i in zip(outer, index, strict=True)}),
         )
@@ -118,7 +118,7 @@ class Multiplication:
             unit = math.gcd(*(step for step, _ in moves)) if moves else 1
             units.append(unit)
             runs.append(1 + sum(step * (count - 1) for step, count in moves) // unit)
-        buffer = threads.registers(
+        buffer = launching.registers(
             "run", math.prod(turns) * math.prod(runs), stored_dtype(streamed)
         )
         return Fragment(buffer, own, turns, runs, units)
@@ -158,7 +158,7 @@ class Multiplication:
                 lambda value: put(fragment.buffer, flat, stored_value(value, streamed)),
             )
 
-        return threads.unrolled_nest(sizes, load)
+        return launching.unrolled_nest(sizes, load)
 
     def _load_rows(
         self, rows: Any, places: dict[int, Any], stage: Index, tile: Part | None
@@ -196,8 +196,8 @@ class Multiplication:
         if not own:
             return load([], 0)
         if tile is None and self.packed is None:
-            return threads.unrolled_nest(sizes, lambda index: load(index[:-1], index[-1]))
-        return threads.unrolled_nest(
+            return launching.unrolled_nest(sizes, lambda index: load(index[:-1], index[-1]))
+        return launching.unrolled_nest(
             sizes[:-1], lambda index: vectorised(wide, lambda lane: load(index, lane))
         )
 
@@ -234,4 +234,4 @@ class Multiplication:
             product = value(rows, row, self.product.resident) * value(fragment.buffer, at, streamed)
             return put(self.total, flat, get(self.total, flat) + product)
 
-        return threads.unrolled_nest(sizes, one)
+        return launching.unrolled_nest(sizes, one)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from glenside.codegen.gpu.interface import DeviceLimits
-from glenside.codegen.gpu.product.operands import stored_dtype
-from glenside.codegen.gpu.product.placing import Placement
-from glenside.codegen.gpu.tiling import Tiling
+from glenside.codegen.gpu.threads.parts.operands import stored_dtype
+from glenside.codegen.gpu.threads.parts.placing import Placement
+from glenside.codegen.gpu.threads.tiling import Tiling
 from glenside.codegen.loops import Expr, Index
 
 

@@ -1,0 +1,1 @@
+"""How products are spread over a device: what is said of every kind of mapping."""
