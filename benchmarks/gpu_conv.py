@@ -168,8 +168,8 @@ def _program(
 
 def _in_cuda(target: Any, term: Any, params: Any, path: Path, choose: Any) -> None:
     """The layer in CUDA, as tuned for it and by the mapping that OpenCL takes."""
+    from glenside.codegen.gpu.mapping.choose import best_mapping
     from glenside.codegen.gpu.mapping.tuning import chooser
-    from glenside.codegen.gpu.threads.problem import best_mapping
     from glenside.hw_targets import find_target
 
     cuda: Any = find_target(CUDA)
@@ -184,10 +184,11 @@ def _in_cuda(target: Any, term: Any, params: Any, path: Path, choose: Any) -> No
 def _candidates(target: Any, term: Any, filters: Any, options: Any, name: str) -> Any:
     """Saves the mappings to be measured; returns the product's space."""
     from glenside.codegen.device.trials import make_trials
+    from glenside.codegen.gpu.dispatch import space_of
     from glenside.codegen.gpu.interface import make_builder
     from glenside.codegen.gpu.mapping import tuning
-    from glenside.codegen.gpu.threads.kernel import space_of
-    from glenside.codegen.gpu.threads.problem import GpuMapping, best_mappings
+    from glenside.codegen.gpu.mapping.choose import best_mappings
+    from glenside.codegen.gpu.mapping.reading import read_mapping
     from glenside.codegen.partition import Kernel, partition
     from glenside.language import topological_order
 
@@ -205,7 +206,7 @@ def _candidates(target: Any, term: Any, filters: Any, options: Any, name: str) -
                 tuning.key_of(space.key())
             )
             if target.dialect == "opencl" and elsewhere is not None:
-                mappings = [*mappings, GpuMapping.from_json(dict(elsewhere.mapping))]
+                mappings = [*mappings, read_mapping(elsewhere.mapping)]
             make_trials(
                 cut,
                 number,

@@ -31,8 +31,8 @@ from glenside.pipeline import Pipeline
 if TYPE_CHECKING:
     from glenside.codegen.device.device import Device
     from glenside.codegen.device.trials import Trials
+    from glenside.codegen.gpu.mapping.product import ProductMapping
     from glenside.codegen.gpu.space import ProductSpace
-    from glenside.codegen.gpu.threads.problem import AnyMapping
     from glenside.codegen.partition import Partition
     from glenside.hw_targets.gpu import GpuTarget
     from glenside.rewrites.ruleset import Rule, RuleSet
@@ -275,7 +275,7 @@ class _Products:
 
     def ranked(self) -> list[_Product]:
         """By predicted time, uses counted, longest first."""
-        from glenside.codegen.gpu.threads.problem import InfeasibleMapping, best_mapping
+        from glenside.codegen.gpu.mapping.choose import InfeasibleMapping, best_mapping
 
         for product in self.found:
             try:
@@ -289,12 +289,12 @@ class _Products:
         self,
         product: _Product,
         candidates: int,
-        more: Sequence[AnyMapping],
+        more: Sequence[ProductMapping],
         compile: bool = True,
     ) -> Trials | None:
         """The ways to compute a product, the plain one first; None where none can be mapped."""
         from glenside.codegen.device.trials import make_trials
-        from glenside.codegen.gpu.threads.problem import InfeasibleMapping, best_mappings
+        from glenside.codegen.gpu.mapping.choose import InfeasibleMapping, best_mappings
 
         target = self.target
         try:
@@ -324,8 +324,8 @@ def _products(
     precision: str | None,
 ) -> _Products:
     from glenside.codegen.device.compile import cut_for_device
+    from glenside.codegen.gpu.dispatch import space_of
     from glenside.codegen.gpu.interface import make_builder
-    from glenside.codegen.gpu.threads.kernel import space_of
     from glenside.codegen.partition import Kernel
 
     pipeline = Pipeline("the products are those of the program as it was imported")
@@ -360,7 +360,7 @@ def _gpu(target: str, candidates: int) -> GpuTarget:
     return chosen
 
 
-def _spread(mappings: Sequence[AnyMapping], count: int) -> list[AnyMapping]:
+def _spread(mappings: Sequence[ProductMapping], count: int) -> list[ProductMapping]:
     """So many of the mappings, best predicted first: those of every kind in turns, since the
     prediction may err for a whole kind."""
     kinds: dict[Any, list[int]] = {}
@@ -372,7 +372,7 @@ def _spread(mappings: Sequence[AnyMapping], count: int) -> list[AnyMapping]:
     return [mappings[number] for number in sorted(turns[:count])]
 
 
-def _kind(mapping: AnyMapping) -> tuple[Any, ...]:
+def _kind(mapping: ProductMapping) -> tuple[Any, ...]:
     """What a mapping has in common with others of about the same speed."""
     split = np.prod(getattr(mapping, "split", 1))
     ways = (getattr(mapping, name, None) for name in ("staged", "gathered", "parts"))

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
         DeviceLimits,
         Dialect,
     )
+    from glenside.codegen.gpu.mapping.product import ProductMapping
     from glenside.codegen.gpu.space import ProductSpace
-    from glenside.codegen.gpu.threads.problem import AnyMapping
     from glenside.codegen.partition import Partition
 
 Array = np.ndarray[Any, Any]
@@ -225,7 +225,7 @@ class Refusals:
     """What a device does not run: mappings by their product's space, and steps that are therefore
     computed by one thread an element, in the smallest groups."""
 
-    mappings: Mapping[str, frozenset[AnyMapping]] = field(default_factory=dict)
+    mappings: Mapping[str, frozenset[ProductMapping]] = field(default_factory=dict)
     plain: frozenset[int] = frozenset()
 
     def with_more(self, made: _Steps, launches: Sequence[int], problem: Refused) -> Refusals:
@@ -258,7 +258,7 @@ class _Steps:
     watched: dict[int, list[tuple[Term, Place]]] = field(default_factory=dict)
     products: dict[int, MappedProduct] = field(default_factory=dict)
     owners: list[int] = field(default_factory=list)
-    mapped: dict[int, tuple[str, AnyMapping]] = field(default_factory=dict)
+    mapped: dict[int, tuple[str, ProductMapping]] = field(default_factory=dict)
 
 
 def _steps(
@@ -270,9 +270,10 @@ def _steps(
     progress: Progress | None,
     refusals: Refusals,
 ) -> _Steps:
+    from glenside.codegen.gpu.dispatch import make_kernels
     from glenside.codegen.gpu.fallback import element_kernel
-    from glenside.codegen.gpu.interface import make_builder, make_kernels
-    from glenside.codegen.gpu.threads.problem import chosen_mapping
+    from glenside.codegen.gpu.interface import make_builder
+    from glenside.codegen.gpu.mapping.choose import chosen_mapping
     from glenside.codegen.partition import Kernel, PythonStep
 
     builder = make_builder(cut)
@@ -283,7 +284,7 @@ def _steps(
         for term in cut.inputs.values()
     ]
 
-    def noted(space: ProductSpace, limits: DeviceLimits) -> AnyMapping:
+    def noted(space: ProductSpace, limits: DeviceLimits) -> ProductMapping:
         key = space.key()
         mapping = chosen_mapping(space, limits, choose, refusals.mappings.get(key, ()))
         result.mapped[number] = key, mapping

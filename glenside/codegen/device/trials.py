@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         DeviceLimits,
         Dialect,
     )
-    from glenside.codegen.gpu.threads.problem import AnyMapping
+    from glenside.codegen.gpu.mapping.product import ProductMapping
     from glenside.codegen.partition import Kernel, Partition
     from glenside.codegen.storage import Origin
     from glenside.language.term import Term
@@ -52,7 +52,7 @@ _PERIOD = 1_000_003
 class Trial:
     """Kernels launched in order, each with the numbers of the buffers it is given.
 
-    ``mapping`` is what :class:`GpuMapping` says of itself, None for one thread an element.
+    ``mapping`` is what the mapping says of itself, None for one thread an element.
     """
 
     mapping: dict[str, Any] | None
@@ -178,7 +178,7 @@ def make_trials(
     space: str,
     limits: DeviceLimits,
     dialect: Dialect,
-    mappings: Sequence[AnyMapping],
+    mappings: Sequence[ProductMapping],
     build: Callable[[str], Code] | None = None,
     reference: bool = True,
     cache: int = 0,
@@ -189,9 +189,10 @@ def make_trials(
     :param reference: whether the first way is one thread an element, as a check of the others.
     """
     from glenside.codegen.device.text import tidied
+    from glenside.codegen.gpu.dispatch import make_kernels
     from glenside.codegen.gpu.emit import emit
     from glenside.codegen.gpu.fallback import element_kernel
-    from glenside.codegen.gpu.interface import make_builder, make_kernels
+    from glenside.codegen.gpu.interface import make_builder
 
     # What the ways add (packed parameters, scratch memory) is let go of with them.
     cut = replace(
@@ -205,7 +206,7 @@ def make_trials(
     place = step.into or cut.stored[step.tail]
     result = Trials(space, Code(""), {}, {}, place.buffer, [], cache=cache)
     kernels: list[DeviceKernel] = []
-    ways: list[AnyMapping | None] = [None] if reference else []
+    ways: list[ProductMapping | None] = [None] if reference else []
     for mapping in [*ways, *mappings]:
         builder = make_builder(cut)
         try:
@@ -250,7 +251,7 @@ def make_trials(
     return result
 
 
-def _always(mapping: AnyMapping) -> Choose:
+def _always(mapping: ProductMapping) -> Choose:
     return lambda space, limits: mapping
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
+from glenside.codegen.gpu.fits import H200, LIKE_H200
 from glenside.codegen.gpu.interface import DeviceLimits
 from glenside.errors import TargetError
 
@@ -29,6 +30,7 @@ _PROFILES = (
     # for compute capability 9.0.
     DeviceLimits(
         name="cuda:sm_90",
+        fit=H200,
         threads_per_group=1024,
         group_size=(1024, 1024, 64),
         local_bytes=227 * _KIB,
@@ -57,6 +59,7 @@ _PROFILES = (
     # A100 of 80 GB: NVIDIA's data sheet and white paper; rates of its cache are estimates.
     DeviceLimits(
         name="cuda:sm_80",
+        fit=LIKE_H200,
         **_AMPERE,
         local_bytes=163 * _KIB,
         unit_local_bytes=164 * _KIB,
@@ -75,6 +78,7 @@ _PROFILES = (
     # these units do at half of their rate.
     DeviceLimits(
         name="cuda:sm_86",
+        fit=LIKE_H200,
         **_AMPERE,
         local_bytes=99 * _KIB,
         unit_local_bytes=100 * _KIB,
@@ -91,6 +95,7 @@ _PROFILES = (
     ),
     DeviceLimits(
         name="cuda:sm_89",
+        fit=LIKE_H200,
         **_AMPERE,
         local_bytes=99 * _KIB,
         unit_local_bytes=100 * _KIB,
@@ -109,6 +114,7 @@ _PROFILES = (
     # follow each other 0.9 microseconds later than in CUDA's graphs.
     DeviceLimits(
         name="opencl:nvidia-h200",
+        fit=H200,
         threads_per_group=1024,
         group_size=(1024, 1024, 64),
         local_bytes=48 * _KIB,
@@ -134,6 +140,7 @@ _PROFILES = (
     # convolution of VGG or ResNet is computed in a form that holds more than im2col would.
     DeviceLimits(
         name="opencl:mali-g72",
+        fit=LIKE_H200,
         threads_per_group=384,
         group_size=(384, 384, 384),
         local_bytes=32 * _KIB,
@@ -156,6 +163,7 @@ _PROFILES = (
     ),
     DeviceLimits(
         name="opencl:adreno-640",
+        fit=LIKE_H200,
         threads_per_group=1024,
         group_size=(1024, 1024, 1024),
         local_bytes=32 * _KIB,
@@ -179,6 +187,7 @@ _PROFILES = (
     # PoCL on a processor: groups run one after the other on each core.
     DeviceLimits(
         name="opencl:cpu",
+        fit=LIKE_H200,
         threads_per_group=4096,
         group_size=(4096, 4096, 4096),
         local_bytes=512 * _KIB,

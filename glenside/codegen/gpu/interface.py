@@ -1,9 +1,10 @@
 """What the kernels of a GPU are made for (:class:`DeviceLimits`) and what they are
 (:class:`DeviceKernel`).
 
-A program is cut by ``partition(..., plain=True)``; :func:`make_kernels` turns each of its steps
-into kernels. They are launched in order on the partition's buffers: scratch buffers and packed
-parameters are added to the partition, so that whoever plans memory sees them like any other.
+A program is cut by ``partition(..., plain=True)``; :mod:`~glenside.codegen.gpu.dispatch` turns each
+of its steps into kernels. They are launched in order on the partition's buffers: scratch buffers
+and packed parameters are added to the partition, so that whoever plans memory sees them like any
+other.
 """
 
 from __future__ import annotations
@@ -16,18 +17,30 @@ import numpy as np
 
 from glenside.codegen.kernels import Argument, KernelBuilder
 from glenside.codegen.launch import TensorMap
-from glenside.codegen.partition import Kernel, Partition
+from glenside.codegen.partition import Partition
 from glenside.codegen.schedule import Machine
 from glenside.errors import TargetError
 
 if TYPE_CHECKING:
+    from glenside.codegen.gpu.mapping.product import ProductMapping
     from glenside.codegen.gpu.space import ProductSpace
-    from glenside.codegen.gpu.threads.problem import AnyMapping
 
 Dialect = Literal["opencl", "cuda"]
 Triple = tuple[int, int, int]
-Choose = Callable[["ProductSpace", "DeviceLimits"], "AnyMapping | None"]
+Choose = Callable[["ProductSpace", "DeviceLimits"], "ProductMapping | None"]
 """Names the mapping of a product, from a tuning file say; None: the one predicted to be fastest."""
+
+
+Model = Mapping[str, float]
+"""Constants of a model of time, by name."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Constants of the models of time by kind of mapping, and the device they were fitted on."""
+
+    device: str
+    models: Mapping[str, Model]
 
 
 @dataclass(frozen=True)
@@ -90,6 +103,12 @@ class DeviceLimits:
     byte_seconds: float = 0.0
     """What holding a byte more for values on the way is worth, in time: above 0 where memory is
     scarce, since it is the host's and other programs' as well."""
+    fit: Fit | None = None
+    """What the models of time go by; None: first principles."""
+
+    def model(self, kind: str) -> Model | None:
+        """The fitted constants for a kind of mapping."""
+        return None if self.fit is None else self.fit.models.get(kind)
 
     @property
     def copies_in_background(self) -> bool:
@@ -169,34 +188,6 @@ def make_builder(partition: Partition) -> KernelBuilder:
     """What a program's kernels share: one for each partition."""
     # The machine serves the processor's schedules only; lanes of scalars here.
     return KernelBuilder(partition, Machine("", 4, 16))
-
-
-def make_kernels(
-    builder: KernelBuilder,
-    step: Kernel,
-    number: int,
-    limits: DeviceLimits,
-    dialect: Dialect,
-    choose: Choose | None = None,
-) -> list[DeviceKernel]:
-    """The launches of step ``number`` of the builder's partition, in order.
-
-    :param choose: names the mapping of products; by default the predicted best.
-    :raises TargetError: the device lacks a dtype, or a limit does not admit any kernel.
-    """
-    from glenside.codegen.gpu import fallback, linear_maps, products, rows
-
-    mapped = linear_maps.map_kernel(builder, step, number, limits)
-    if mapped is not None:
-        limits.check(mapped)
-        return [mapped]
-    made = products.product_kernels(builder, step, number, limits, dialect, choose)
-    if made is None:
-        shared = rows.shared_kernel(builder, step, number, limits)
-        made = [shared or fallback.element_kernel(builder, step, number, limits)]
-    for kernel in made:
-        limits.check(kernel)
-    return made
 
 
 def check_dtypes(partition: Partition, limits: DeviceLimits) -> None:

@@ -13,10 +13,10 @@ from glenside.codegen.device.device import Refused
 from glenside.codegen.device.limits import opencl_limits
 from glenside.codegen.device.opencl import OpenCLDevice
 from glenside.codegen.device.trials import make_trials, measure
+from glenside.codegen.gpu.dispatch import space_of
 from glenside.codegen.gpu.interface import make_builder
 from glenside.codegen.gpu.mapping import tuning
-from glenside.codegen.gpu.threads.kernel import space_of
-from glenside.codegen.gpu.threads.problem import InfeasibleMapping, best_mappings, chosen_mapping
+from glenside.codegen.gpu.mapping.choose import InfeasibleMapping, best_mappings, chosen_mapping
 from glenside.codegen.partition import partition
 from glenside.errors import TargetError
 from glenside.language import evaluate

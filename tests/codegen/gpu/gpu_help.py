@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 
 from glenside.codegen.gpu.devices import device_profile
+from glenside.codegen.gpu.dispatch import make_kernels, space_of
 from glenside.codegen.gpu.emit import emit
 from glenside.codegen.gpu.interface import (
     DeviceKernel,
     DeviceLimits,
     make_builder,
-    make_kernels,
 )
-from glenside.codegen.gpu.threads.kernel import space_of
 from glenside.codegen.partition import Kernel, Partition, partition
 from glenside.language import Term, topological_order
 from glenside.language.shape import is_float

@@ -15,14 +15,12 @@ import numpy as np
 import pytest
 
 from glenside.codegen.gpu.devices import device_profile
+from glenside.codegen.gpu.dispatch import space_of
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits, make_builder
-from glenside.codegen.gpu.streams.kernel import StreamNest
+from glenside.codegen.gpu.mapping.kinds import kind_of
 from glenside.codegen.gpu.tensor.geometry import geometry_of
-from glenside.codegen.gpu.tensor.kernel import TensorNest
-from glenside.codegen.gpu.tensor.tiling import TensorTiling
-from glenside.codegen.gpu.threads.kernel import space_of
-from glenside.codegen.gpu.warpgroups.problem import TensorMapping
-from glenside.codegen.gpu.warps.kernel import WarpNest
+from glenside.codegen.gpu.tensor.mapping import UnitMapping
+from glenside.codegen.gpu.tensor.tiling import UnitTiling
 from glenside.codegen.launch import TensorMap
 from glenside.codegen.partition import Kernel, Partition, partition
 from glenside.language import Term, topological_order
@@ -40,7 +38,7 @@ class Case:
     cut: Partition
     kernel: DeviceKernel
     inputs: Mapping[str, np.ndarray]
-    tiling: TensorTiling
+    tiling: UnitTiling
     rest: Sequence[DeviceKernel] = ()
     """The kernels behind the first, which adds nothing up where there are any."""
 
@@ -50,7 +48,7 @@ def make_case(
     term: Term,
     inputs: Mapping[str, np.ndarray],
     params: Mapping[str, np.ndarray],
-    mapping: TensorMapping | Any,
+    mapping: UnitMapping | Any,
     limits: DeviceLimits = HOPPER,
 ) -> Case:
     """The first kernel of the product in ``term``; ``mapping`` may be a function of its
@@ -67,12 +65,7 @@ def make_case(
         geometry = geometry_of(space, limits)
         assert geometry is not None
         mapping = mapping(geometry)
-    kind: type[TensorNest] = TensorNest
-    if mapping.boxes:
-        kind = StreamNest
-    elif mapping.warps:
-        kind = WarpNest
-    nest = kind(builder, step, limits, space, mapping)
+    nest = kind_of(mapping).nest(builder, step, limits, space, mapping)
     first, *rest = nest.kernels(name)
     return Case(name, cut, first, inputs, nest.tiling, rest)
 

@@ -8,15 +8,17 @@ import math
 import pytest
 
 from glenside.codegen.gpu.devices import PROFILES, device_profile
-from glenside.codegen.gpu.space import ProductSpace
-from glenside.codegen.gpu.threads.problem import (
-    GpuMapping,
+from glenside.codegen.gpu.mapping.choose import (
     InfeasibleMapping,
-    MappingProblem,
     best_mapping,
     best_mappings,
-    thread_mappings,
+    best_of,
 )
+from glenside.codegen.gpu.mapping.kinds import THREADS
+from glenside.codegen.gpu.mapping.reading import read_mapping
+from glenside.codegen.gpu.space import ProductSpace
+from glenside.codegen.gpu.threads.kind import Threads
+from glenside.codegen.gpu.threads.problem import ThreadProblem
 from glenside.codegen.gpu.threads.tiling import Tiling
 from glenside.codegen.gpu.threads.time import predict
 from glenside.errors import TargetError
@@ -48,7 +50,7 @@ def test_lifts_constraints_follow(kernel: int, stride: int) -> None:
     """
     space = layer(kernel=kernel, stride=stride)
     filters, rows, columns = space.of("m", "n")
-    solutions = list(MappingProblem(space, MALI).solutions())
+    solutions = ThreadProblem(space, MALI).solutions()
     assert solutions
     for each in solutions[:: max(1, len(solutions) // 200)]:
         tiling = Tiling(space, each)
@@ -107,11 +109,11 @@ def test_an_infeasible_problem_says_what_conflicts(change: dict, conflict: str) 
 
 def test_the_same_problem_has_the_same_solution() -> None:
     space = layer(filters=48, size=14)
-    first, second = (MappingProblem(space, H200).ranked() for _ in range(2))
+    first, second = (Threads().ranked(space, H200).mappings for _ in range(2))
     assert first == second
     assert [each.predicted for each in first] == sorted(each.predicted for each in first)
     assert first[0] == best_mapping(space, H200)
-    assert predict(space, first[0], H200) == pytest.approx(first[0].predicted)
+    assert predict(space, [first[0]], H200)[0] == pytest.approx(first[0].predicted)
 
 
 def test_best_mappings_differ_in_more_than_a_detail() -> None:
@@ -122,7 +124,7 @@ def test_best_mappings_differ_in_more_than_a_detail() -> None:
 
 def test_a_mapping_reads_back() -> None:
     mapping = best_mapping(layer(), H200)
-    assert GpuMapping.from_json(mapping.to_json()) == mapping
+    assert read_mapping(mapping.to_json()) == mapping
 
 
 def test_a_reduction_is_split_where_results_are_few() -> None:
@@ -145,7 +147,7 @@ def test_what_is_scarce_decides_the_time(scarce: str) -> None:
         {dtype: rate / 1e4 for dtype, rate in plenty.items()} if scarce == "peak" else plenty / 1e4
     )
     slower = dataclasses.replace(H200, **{scarce: less})
-    assert predict(space, chosen, slower) > 10 * predict(space, chosen, H200)
+    assert predict(space, [chosen], slower)[0] > 10 * predict(space, [chosen], H200)[0]
 
 
 def test_any_product_has_a_mapping() -> None:
@@ -166,7 +168,7 @@ def test_any_product_has_a_mapping() -> None:
 def test_steps_between_barriers_need_be_no_power_of_two() -> None:
     """48 reduced steps are taken 24 or 48 at a time: 32 would waste a third, 16 are too few."""
     space = layer(channels=48, filters=192, size=13, kernel=1)
-    (mapping,) = thread_mappings(space, H200, 1)
+    (mapping,) = best_of(THREADS, space, H200, 1)
     assert mapping.chunk[-1] in (24, 48)
 
 

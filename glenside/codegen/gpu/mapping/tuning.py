@@ -23,13 +23,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from glenside.codegen.gpu.mapping.product import ProductMapping
+from glenside.codegen.gpu.mapping.reading import read_mapping
 from glenside.errors import TargetError
 from glenside.files import write_text
 
 if TYPE_CHECKING:
     from glenside.codegen.gpu.interface import Choose, DeviceLimits
     from glenside.codegen.gpu.space import ProductSpace
-    from glenside.codegen.gpu.threads.problem import AnyMapping
 
 FORMAT = 1
 """Of the file, and of the mappings in it."""
@@ -121,14 +122,14 @@ def chooser(limits: DeviceLimits) -> Choose:
     """
     entries, like = _all_entries(limits), nearest(limits)
 
-    def choose(space: ProductSpace, limits: DeviceLimits) -> AnyMapping | None:
+    def choose(space: ProductSpace, limits: DeviceLimits) -> ProductMapping | None:
         found = entries.get(key_of(space.key()))
         return like(space) if found is None else _mapping(found, space, limits)
 
     return choose
 
 
-def nearest(limits: DeviceLimits) -> Callable[[ProductSpace], AnyMapping | None]:
+def nearest(limits: DeviceLimits) -> Callable[[ProductSpace], ProductMapping | None]:
     """The measured mapping of a product that differs only by the work that follows it, the fastest
     of several; None where there is none for the device."""
     by_product: dict[str, Tuned] = {}
@@ -137,7 +138,7 @@ def nearest(limits: DeviceLimits) -> Callable[[ProductSpace], AnyMapping | None]
         if product not in by_product or entry.seconds < by_product[product].seconds:
             by_product[product] = entry
 
-    def choose(space: ProductSpace) -> AnyMapping | None:
+    def choose(space: ProductSpace) -> ProductMapping | None:
         found = by_product.get(_product(space.key()))
         return None if found is None else _mapping(found, space, limits)
 
@@ -159,15 +160,15 @@ _CEILINGS = {
 """What no mapping's numbers, multiplied over its loops, come near: code is unrolled by some."""
 
 
-def _mapping(entry: Tuned, space: ProductSpace, limits: DeviceLimits) -> AnyMapping:
+def _mapping(entry: Tuned, space: ProductSpace, limits: DeviceLimits) -> ProductMapping:
     """The entry's mapping, which may be of another version or changed by hand.
 
     :raises TargetError: it is none, or none of such a space.
     """
-    from glenside.codegen.gpu.threads.problem import GpuMapping
+    from glenside.codegen.gpu.mapping.kinds import kind_of
 
     try:
-        mapping = GpuMapping.from_json(dict(entry.mapping))
+        mapping = read_mapping(entry.mapping)
         values = {name: each for name, each in vars(mapping).items() if name != "predicted"}
         ceilings = {**_CEILINGS, "threads": limits.threads_per_group}
         for name, value in values.items():
@@ -180,12 +181,8 @@ def _mapping(entry: Tuned, space: ProductSpace, limits: DeviceLimits) -> AnyMapp
             most = ceilings.get(name, 1)
             if math.prod(numbers) > most:
                 raise ValueError(f"{name} is {value!r}: {most} is the most")
-        loops = ("threads", "registers", "vector", "chunk", "split")
-        if isinstance(mapping, GpuMapping):
-            for name in loops:
-                if len(values[name]) != len(space.axes):
-                    raise ValueError(f"{name} is {values[name]!r} for {len(space.axes)} loops")
-    except (KeyError, TypeError, ValueError) as problem:
+        kind_of(mapping).check(space, mapping, limits)
+    except (KeyError, TypeError, ValueError, TargetError) as problem:
         raise TargetError(
             f"a tuning file has no mapping for {entry.space.split(';')[0]!r} that this version "
             f"reads: {problem}: take the entry out, or tune anew"

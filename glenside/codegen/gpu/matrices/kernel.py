@@ -19,7 +19,8 @@ from glenside.codegen import scalars
 from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.fallback import ElementNest
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits, Dialect
-from glenside.codegen.gpu.matrices.mapping import MatrixMapping, as_matrices
+from glenside.codegen.gpu.matrices.mapping import MatrixMapping
+from glenside.codegen.gpu.matrices.tiling import as_matrices
 from glenside.codegen.gpu.space import ProductSpace
 from glenside.codegen.kernels import Argument, KernelBuilder
 from glenside.codegen.loops import (

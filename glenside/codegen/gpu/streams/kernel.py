@@ -10,7 +10,7 @@ import numpy as np
 from glenside.codegen.gpu.interface import DeviceKernel
 from glenside.codegen.gpu.streams.tiling import FEWER, StreamTiling
 from glenside.codegen.gpu.tensor.kernel import (
-    TensorNest,
+    UnitNest,
     digits,
     enumerated,
     indented,
@@ -20,7 +20,6 @@ from glenside.codegen.gpu.tensor.kernel import (
     template,
     times,
 )
-from glenside.codegen.gpu.tensor.tiling import TensorTiling
 from glenside.codegen.kernels import Argument
 from glenside.codegen.launch import TensorMap
 
@@ -55,12 +54,10 @@ def pack_lines(array: Array, tiling: StreamTiling) -> Array:
     return round_to_tf32(result) if result.dtype == np.float32 else result
 
 
-class StreamNest(TensorNest):
+class StreamNest(UnitNest[StreamTiling]):
     """The kernel of one product by one mapping of that kind."""
 
-    tiling: StreamTiling
-
-    def _tiling(self) -> TensorTiling:
+    def _tiling(self) -> StreamTiling:
         return StreamTiling(self.geometry, self.mapping, self.limits)
 
     def device_kernel(self, name: str) -> DeviceKernel:
@@ -113,7 +110,7 @@ class StreamNest(TensorNest):
         )
 
     def _shape(self) -> tuple[str, str]:
-        tiling, mapping = self.tiling, self.mapping
+        tiling, mapping = self.tiling, self.tiling.mapping
         constants = {
             "GROUPS": tiling.consumers,
             "ROW_GROUPS": mapping.groups[0],
@@ -173,7 +170,7 @@ class StreamNest(TensorNest):
     def _corner(self) -> str:
         """Where a step's box starts."""
         tiling, geometry = self.tiling, self.geometry
-        windows = geometry.windows if self.mapping.apart else []
+        windows = geometry.windows if self.tiling.mapping.apart else []
         outer = geometry.outer
         sizes = [*(geometry.size(k) for k in outer), tiling.chunks]
         sizes += [geometry.size(w) for w in windows]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from glenside.codegen.gpu.interface import DeviceLimits
+from glenside.codegen.gpu.streams.mapping import StreamMapping
 from glenside.codegen.gpu.tensor.boxes import Boxes, boxes_of, fits, positions_of
 from glenside.codegen.gpu.tensor.geometry import Box
-from glenside.codegen.gpu.tensor.tiling import FRAGMENT, WARPGROUP, TensorTiling
+from glenside.codegen.gpu.tensor.tiling import UnitTiling
+from glenside.codegen.gpu.tensor.unit import WGMMA, MatrixUnit
 from glenside.errors import TargetError
 
 ALIGNED = 1024
@@ -23,7 +26,7 @@ _LEAST = 26
 def group_threads(consumers: int) -> int:
     """Threads of a group of which so many warpgroups multiply: registers move from one warpgroup
     to others only where the first one is whole."""
-    return WARPGROUP * consumers + (WARPGROUP if consumers > 1 else 64)
+    return WGMMA.threads * consumers + (WGMMA.threads if consumers > 1 else 64)
 
 
 def started_registers(limits: DeviceLimits, consumers: int) -> int:
@@ -34,9 +37,12 @@ def started_registers(limits: DeviceLimits, consumers: int) -> int:
 
 
 @dataclass(frozen=True)
-class StreamTiling(TensorTiling):
-    """As :class:`TensorTiling`; ``limits`` say how many groups stay."""
+class StreamTiling(UnitTiling):
+    """As :class:`UnitTiling`; ``limits`` say how many groups stay."""
 
+    unit: ClassVar[MatrixUnit] = WGMMA
+
+    mapping: StreamMapping
     limits: DeviceLimits
 
     def check(self) -> None:
@@ -50,12 +56,10 @@ class StreamTiling(TensorTiling):
             wrong = "the copy engine cannot bring its boxes"
         elif len(mapping.tile) != len(geometry.loops):
             wrong = f"{len(geometry.loops)} loops over positions, {len(mapping.tile)} tiles"
-        elif mapping.rows % (FRAGMENT * mapping.groups[0]):
+        elif mapping.rows % (self.unit.rows * mapping.groups[0]):
             wrong = f"{mapping.rows} rows for {mapping.groups[0]} warpgroups"
         elif self.line not in (32, 64, 128):
             wrong = f"chunks of {mapping.chunk} elements"
-        elif mapping.split != 1:
-            wrong = f"{mapping.split} groups that share steps"
         elif mapping.stages < 2 or mapping.boxes < 2:
             wrong = f"{mapping.stages} stages, {mapping.boxes} boxes"
         elif self.columns_each > 256:
@@ -85,7 +89,7 @@ class StreamTiling(TensorTiling):
         """Of a thread that multiplies; 0: as many as its group starts with."""
         if self.consumers == 1:
             return 0
-        left = self.limits.unit_registers // WARPGROUP - FEWER
+        left = self.limits.unit_registers // WGMMA.threads - FEWER
         return min(240, left // self.consumers // 8 * 8)
 
     @functools.cached_property
@@ -122,9 +126,14 @@ class StreamTiling(TensorTiling):
 
     # --- boxes ------------------------------------------------------------------------------------
 
-    @functools.cached_property
+    @property
     def _boxes(self) -> Boxes | None:
         return boxes_of(self.geometry, self.mapping.apart)
+
+    @functools.cached_property
+    def tap_places(self) -> tuple[int, ...]:
+        mapping = self.mapping
+        return self.geometry.tap_places(mapping.tile, mapping.apart, overlapping=False)
 
     @property
     def boxes(self) -> Boxes:

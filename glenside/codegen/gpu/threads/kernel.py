@@ -1,5 +1,5 @@
 """Kernels of products: tiles staged in local memory, sums in registers, mapped by a
-:class:`~glenside.codegen.gpu.threads.problem.GpuMapping`.
+:class:`~glenside.codegen.gpu.threads.mapping.ThreadMapping`.
 
 A group computes a tile of results. It walks along the reduced loops in stages: all its threads
 bring the part of both operands that a stage needs into local memory, wait, and multiply. A constant
@@ -29,13 +29,9 @@ from typing import Any
 from glenside.codegen import scalars
 from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.fallback import ElementNest
-from glenside.codegen.gpu.interface import Choose, DeviceKernel, DeviceLimits, Dialect
-from glenside.codegen.gpu.matrices.kernel import MatrixNest
-from glenside.codegen.gpu.matrices.mapping import MatrixMapping
-from glenside.codegen.gpu.space import ProductSpace, product_space
-from glenside.codegen.gpu.streams.kernel import StreamNest
-from glenside.codegen.gpu.tensor.kernel import TensorNest
-from glenside.codegen.gpu.tensor.printer import Unprintable
+from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits, Dialect
+from glenside.codegen.gpu.space import ProductSpace
+from glenside.codegen.gpu.threads.mapping import ThreadMapping
 from glenside.codegen.gpu.threads.parts.boxes import Box
 from glenside.codegen.gpu.threads.parts.exchanging import Exchange
 from glenside.codegen.gpu.threads.parts.local_memory import LocalMemory
@@ -45,15 +41,7 @@ from glenside.codegen.gpu.threads.parts.pipelining import Pipeline
 from glenside.codegen.gpu.threads.parts.placing import Placement
 from glenside.codegen.gpu.threads.parts.staging import Staging
 from glenside.codegen.gpu.threads.parts.storing import Store
-from glenside.codegen.gpu.threads.problem import (
-    GpuMapping,
-    InfeasibleMapping,
-    chosen_mapping,
-    thread_mappings,
-)
 from glenside.codegen.gpu.threads.tiling import Tiling
-from glenside.codegen.gpu.warpgroups.problem import TensorMapping
-from glenside.codegen.gpu.warps.kernel import WarpNest
 from glenside.codegen.kernels import Argument, KernelBuilder
 from glenside.codegen.loops import (
     Stmt,
@@ -64,67 +52,9 @@ from glenside.codegen.loops import (
     sequence,
 )
 from glenside.codegen.partition import Kernel
-from glenside.codegen.small_maps import small_map
 
 
-def product_kernels(
-    builder: KernelBuilder,
-    step: Kernel,
-    number: int,
-    limits: DeviceLimits,
-    dialect: Dialect,
-    choose: Choose | None,
-) -> list[DeviceKernel] | None:
-    """The kernels of a product; None for what is no product, or cannot be mapped."""
-    if step.anchor is None:
-        return None
-    builder.at_step(number)
-    space = space_of(builder, step, limits)
-    if space is None:
-        return None
-    try:
-        mapping = chosen_mapping(space, limits, choose)
-    except InfeasibleMapping:
-        return None
-    if isinstance(mapping, MatrixMapping):
-        made = MatrixNest(builder, step, limits, space, mapping, dialect)
-        return [made.device_kernel(f"step_{number}")]
-    if isinstance(mapping, TensorMapping):
-        try:
-            kind: type[TensorNest] = TensorNest
-            if mapping.boxes:
-                kind = StreamNest
-            elif mapping.warps:
-                kind = WarpNest
-            on_units = kind(builder, step, limits, space, mapping)
-            return on_units.kernels(f"step_{number}")
-        except Unprintable:
-            pass
-        try:
-            (mapping,) = thread_mappings(space, limits, 1)
-        except InfeasibleMapping:
-            return None
-    product = ProductNest(builder, step, limits, space, mapping, dialect)
-    return product.kernels(f"step_{number}")
-
-
-def space_of(builder: KernelBuilder, step: Kernel, limits: DeviceLimits) -> ProductSpace | None:
-    """The space of a step of the builder's partition, None where it is no product, or a small map
-    that is written out."""
-    if step.anchor is None or small_map(step.anchor, builder.partition.weights) is not None:
-        return None
-    nest = ElementNest(builder, step, limits)
-    return product_space(
-        step.anchor,
-        nest.lowering.access,
-        nest.lowering.is_leaf,
-        lambda term: term in builder.partition.weights,
-        nest.by_space,
-        step.tail,
-    )
-
-
-class ProductNest(ElementNest):
+class ThreadNest(ElementNest):
     """The kernels of one product by one mapping."""
 
     def __init__(
@@ -133,7 +63,7 @@ class ProductNest(ElementNest):
         step: Kernel,
         limits: DeviceLimits,
         space: ProductSpace,
-        mapping: GpuMapping,
+        mapping: ThreadMapping,
         dialect: Dialect = "opencl",
     ) -> None:
         super().__init__(builder, step, limits)

@@ -13,7 +13,7 @@ import numpy as np
 
 from glenside.codegen import scalars
 from glenside.codegen.gpu.space import ProductSpace, Role
-from glenside.codegen.gpu.threads.problem import GpuMapping
+from glenside.codegen.gpu.threads.mapping import ThreadMapping
 
 Array = np.ndarray[Any, Any]
 
@@ -23,7 +23,7 @@ class Tiling:
     """The numbers that follow from a mapping, one a loop."""
 
     space: ProductSpace
-    mapping: GpuMapping
+    mapping: ThreadMapping
 
     @functools.cached_property
     def tile(self) -> tuple[int, ...]:

@@ -2,12 +2,8 @@
 
 Per compute unit: instructions that threads issue, hidden latency by resident warps, waiting at
 barriers and past local memory, traffic from the shared cache; then the launch and what is stored.
-The numbers of :data:`_MODEL` were fitted to 2,000 measurements of fp32 products on an H200: 51
-layers (VGG, ResNet, SqueezeNet, MobileNet), of whose measured mappings the one predicted to be best
-took 1.05 times as long as the best, in geometric mean; 1.08 times on layers
-left out of the fit, a third at a time. That wide loads of local memory wait for banks in full was
-found afterwards: with it, and beside mappings of matrices, the one predicted to be best of 98
-products of networks at batch 1 and 16 took 1.09 times as long as the best measured, 1.12 without.
+Its constants are those fitted to the device
+(:attr:`~glenside.codegen.gpu.interface.DeviceLimits.fit`), else :func:`first_principles`.
 """
 
 from __future__ import annotations
@@ -21,42 +17,25 @@ from typing import Any
 import numpy as np
 
 from glenside.codegen import scalars
-from glenside.codegen.gpu.interface import DeviceLimits
+from glenside.codegen.gpu.interface import DeviceLimits, Model
 from glenside.codegen.gpu.space import ProductSpace
-from glenside.codegen.gpu.threads.problem import GpuMapping
+from glenside.codegen.gpu.threads.mapping import ThreadMapping
 from glenside.codegen.loops import strides_of
 
 Array = np.ndarray[Any, Any]
 
-_MODEL = {
-    "floor": 0.5,  # microseconds of a kernel beside its launch
-    "exchange": 1.11,  # cycles a warp takes to hand one sum a thread to another
-    "load": 0.438,  # instructions' worth of reading local memory
-    "row": 1.43,  # of each element of the resident operand that is read there
-    "bank": 1.82,  # of reading once more, since lanes want several places of one bank
-    "bring": 3.49,  # instructions an element of the streamed operand takes to be staged
-    "latency": 206,  # cycles until what is read past local memory is there
-    "packed": 295,  # the same of the resident operand, which is read in order
-    "uneven": 0.175,  # of a unit's quarters that a group leaves idle, what is lost
-    "hide": 0.88,  # warps of one unit that hide the latency of arithmetic
-    "wait": 0.928,  # microseconds of a stage that one group alone waits
-    "batch": 18.6,  # fetches of one thread that are under way at a time
-    "share": 0.182,  # how far groups on one unit hide each other's waiting
-    "joined": 4,  # reading gets cheaper by this power of the elements that lie evenly
-    "line": 2.42,  # instructions' worth of reading one more line of the cache, past local memory
-    "scatter": 0.0177,  # by how much storing takes longer where 32 threads store to many lines
-    "camp": 0.664,  # and for each of them at a multiple of 4 KiB, in the same part of the cache
-    "result": 212e3,  # lines of 128 bytes a microsecond
-    "direct": 0.00334,  # of that, where nothing is staged
-    "handing": 2.15,  # microseconds to hand on sums at the end
-    "unstaged": 14.3,  # how much dearer reading past local memory is
-    "overlap": 1.17,  # of the time it takes to store, what is not hidden
-    "sum": 2.35e6,  # bytes of partial sums read a microsecond
-    "second": 0.0087,  # launches' worth of a second kernel
-    "ahead": 0.00365,  # of the waiting, what is left where the next stage is fetched meanwhile
-    "each": 1.12,  # registers a sum takes
-    "other": 7.7,  # and those beside sums and operands
-}
+
+def first_principles(limits: DeviceLimits) -> Model:
+    """The constants where none were fitted: every instruction and every turn at a bank is issued
+    once, results leave at the memory's rate, what is waited for is hidden by other groups."""
+    return {
+        "floor": 1.0, "exchange": 1.0, "load": 1.0, "row": 0.0, "bank": 1.0, "bring": 2.0,
+        "latency": 400.0, "packed": 400.0, "uneven": 1.0, "hide": 4.0,
+        "wait": 400.0 / limits.clock * 1e6, "batch": 8.0, "share": 1.0, "joined": 0.0, "line": 1.0,
+        "scatter": 0.0, "camp": 0.0, "result": limits.bandwidth / 128e6, "direct": 1.0,
+        "handing": 0.0, "unstaged": 4.0, "overlap": 1.0, "sum": limits.bandwidth / 1e6,
+        "second": 1.0, "ahead": 0.0, "each": 1.0, "other": 30.0,
+    }  # fmt: skip
 
 
 _BESIDE = 0.03
@@ -69,14 +48,9 @@ _LINE = 32
 """Elements of 4 bytes in a line of the cache."""
 
 
-def predict(space: ProductSpace, mapping: GpuMapping, limits: DeviceLimits) -> float:
-    """Seconds of all kernels of a mapping."""
-    return float(predict_all(space, [mapping], limits)[0])
-
-
-def predict_all(space: ProductSpace, mappings: Sequence[GpuMapping], limits: DeviceLimits) -> Array:
+def predict(space: ProductSpace, mappings: Sequence[ThreadMapping], limits: DeviceLimits) -> Array:
     """Seconds of each mapping."""
-    model = _MODEL
+    model = limits.model("threads") or first_principles(limits)
     axes = space.axes
     roles = np.array([axis.role for axis in axes])
     sizes = np.array([axis.size for axis in axes], dtype=float)
@@ -126,8 +100,8 @@ def predict_all(space: ProductSpace, mappings: Sequence[GpuMapping], limits: Dev
         for d in range(len(space.streamed.shape))
     ]  # fmt: skip
     box = np.prod(np.broadcast_arrays(np.ones(len(mappings)), *extents), axis=0)
-    element = np.dtype(scalars.storage_dtype(space.streamed.dtype)).itemsize
-    inner = np.dtype(scalars.storage_dtype(space.accumulate)).itemsize
+    element = scalars.itemsize(space.streamed.dtype)
+    inner = scalars.itemsize(space.accumulate)
     in_group = over(threads, "k")
     each = over(chunk, "k") / in_group
     staged = np.array([m.staged for m in mappings]).reshape(len(mappings), 2)
@@ -262,7 +236,7 @@ class _Lanes:
 
 def _lanes(
     space: ProductSpace,
-    mappings: Sequence[GpuMapping],
+    mappings: Sequence[ThreadMapping],
     extents: Sequence[Array | int],
     threads: Array,
     vector: Array,

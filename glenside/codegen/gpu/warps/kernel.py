@@ -1,4 +1,4 @@
-"""The CUDA text of a product by warps: the description of :class:`TensorNest` for another
+"""The CUDA text of a product by warps: the description of :class:`UnitNest` for another
 template, and the second kernel that adds up parts."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from glenside.codegen.gpu.interface import DeviceKernel
 from glenside.codegen.gpu.partial import PartialSums
 from glenside.codegen.gpu.tensor.kernel import (
     KINDS,
-    TensorNest,
+    UnitNest,
     digits,
     indented,
     primitives,
@@ -20,14 +20,16 @@ from glenside.codegen.gpu.warps.tiling import Parts, WarpTiling
 from glenside.codegen.kernels import Argument
 
 
-class WarpNest(TensorNest):
+class WarpNest(UnitNest[WarpTiling]):
     """The kernels of one product by one mapping to warps."""
 
     def _tiling(self) -> WarpTiling:
-        if self.mapping.split > 1:
-            # Sums go to scratch memory, where rows are innermost whatever the results' order is.
-            self.geometry.__dict__["rows_fast"] = True
         return WarpTiling(self.geometry, self.mapping)
+
+    @property
+    def rows_fast(self) -> bool:
+        # Sums of parts go to scratch memory, where rows are innermost however results lie.
+        return self.mapping.split > 1 or super().rows_fast
 
     @functools.cached_property
     def parts(self) -> Parts:
@@ -64,7 +66,7 @@ class WarpNest(TensorNest):
             (tiling.threads, 1, 1),
             source=source,
             library=library,
-            local_bytes=tiling.local_bytes(self.geometry.rows_fast),
+            local_bytes=tiling.local_bytes(self.rows_fast),
             writes=self.tail if self.mapping.split == 1 else None,
             predicted=self.mapping.predicted or None,
         )

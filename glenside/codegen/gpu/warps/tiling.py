@@ -8,27 +8,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from glenside.codegen.gpu.space import ProductSpace
-from glenside.codegen.gpu.tensor.tiling import TensorTiling
+from glenside.codegen.gpu.tensor.tiling import UnitTiling
+from glenside.codegen.gpu.tensor.unit import MMA, MatrixUnit
 
 
 @dataclass(frozen=True)
-class WarpTiling(TensorTiling):
-    """As :class:`TensorTiling`, of warps; parts along z share the steps."""
+class WarpTiling(UnitTiling):
+    """As :class:`UnitTiling`, of warps; parts along z share the steps."""
 
-    members: ClassVar[int] = 32
-    fragment: ClassVar[int] = 16
-
-    def arrivals(self, rows_fast: bool) -> int:
-        """Bytes of operands or of sums; there are no barriers behind them."""
-        size = max(self.mapping.stages * self.stage_bytes, self.sums_bytes(rows_fast))
-        return -(-size // 128) * 128
-
-    def local_bytes(self, rows_fast: bool) -> int:
-        return self.arrivals(rows_fast)
-
-    @functools.cached_property
-    def ahead(self) -> int:
-        return max(1, self.mapping.stages - 1)
+    unit: ClassVar[MatrixUnit] = MMA
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,83 @@
+"""Which kernels compute a step of a program."""
+
+from __future__ import annotations
+
+from glenside.codegen.gpu import linear_maps, rows
+from glenside.codegen.gpu.fallback import ElementNest, element_kernel
+from glenside.codegen.gpu.interface import Choose, DeviceKernel, DeviceLimits, Dialect
+from glenside.codegen.gpu.mapping.choose import InfeasibleMapping, best_of, chosen_mapping
+from glenside.codegen.gpu.mapping.kinds import THREADS, kind_of
+from glenside.codegen.gpu.space import ProductSpace, product_space
+from glenside.codegen.gpu.tensor.printer import Unprintable
+from glenside.codegen.kernels import KernelBuilder
+from glenside.codegen.partition import Kernel
+from glenside.codegen.small_maps import small_map
+
+
+def make_kernels(
+    builder: KernelBuilder,
+    step: Kernel,
+    number: int,
+    limits: DeviceLimits,
+    dialect: Dialect,
+    choose: Choose | None = None,
+) -> list[DeviceKernel]:
+    """The launches of step ``number`` of the builder's partition, in order.
+
+    :param choose: names the mapping of products; by default the predicted best.
+    :raises TargetError: the device lacks a dtype, or a limit does not admit any kernel.
+    """
+    mapped = linear_maps.map_kernel(builder, step, number, limits)
+    if mapped is not None:
+        limits.check(mapped)
+        return [mapped]
+    made = _product_kernels(builder, step, number, limits, dialect, choose)
+    if made is None:
+        shared = rows.shared_kernel(builder, step, number, limits)
+        made = [shared or element_kernel(builder, step, number, limits)]
+    for kernel in made:
+        limits.check(kernel)
+    return made
+
+
+def _product_kernels(
+    builder: KernelBuilder,
+    step: Kernel,
+    number: int,
+    limits: DeviceLimits,
+    dialect: Dialect,
+    choose: Choose | None,
+) -> list[DeviceKernel] | None:
+    """The kernels of a product; None for what is no product, or cannot be mapped."""
+    if step.anchor is None:
+        return None
+    builder.at_step(number)
+    space = space_of(builder, step, limits)
+    if space is None:
+        return None
+    place = builder, step, f"step_{number}", limits, dialect, space
+    try:
+        mapping = chosen_mapping(space, limits, choose)
+        try:
+            return kind_of(mapping).kernels(*place, mapping)
+        except Unprintable:
+            (mapping,) = best_of(THREADS, space, limits, 1)
+    except InfeasibleMapping:
+        return None
+    return THREADS.kernels(*place, mapping)
+
+
+def space_of(builder: KernelBuilder, step: Kernel, limits: DeviceLimits) -> ProductSpace | None:
+    """The space of a step of the builder's partition, None where it is no product, or a small map
+    that is written out."""
+    if step.anchor is None or small_map(step.anchor, builder.partition.weights) is not None:
+        return None
+    nest = ElementNest(builder, step, limits)
+    return product_space(
+        step.anchor,
+        nest.lowering.access,
+        nest.lowering.is_leaf,
+        lambda term: term in builder.partition.weights,
+        nest.by_space,
+        step.tail,
+    )
