@@ -445,6 +445,10 @@ def explain(
     add_rules: AddRulesOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
+    mapping: Annotated[
+        bool,
+        typer.Option("--mapping", help="Tell instead how products are mapped to a GPU, and why."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """Say from which layer each accelerator call came, by which rules, and what stayed on the host.
@@ -453,11 +457,14 @@ def explain(
     """
     # What is told of a saved program needs no compiled code.
     trusted = not _is_saved(program)
-    told = _program(
-        program, target, shape, params, rules, add_rules, imports, trusted=trusted
-    ).explain(node)
+    if mapping and node is not None:
+        raise InputError("--node is for where calls came from: --mapping tells of every product")
+    made = _program(program, target, shape, params, rules, add_rules, imports, trusted=trusted)
+    told = made.explain_mapping() if mapping else made.explain(node)
     if as_json:
         print(json.dumps(told.to_json(), indent=2))
+    elif mapping:
+        print(told)
     else:
         _out.print(told)
 

@@ -49,7 +49,7 @@ EXCEPTIONS = {
 
 CIRCLES = {
     "rewrites": [2, 3],
-    "codegen": [2, 31],
+    "codegen": [2],
     "language": [6],
     "frontends": [7],
     "explore": [11],

@@ -103,7 +103,7 @@ class DeviceLimits:
     byte_seconds: float = 0.0
     """What holding a byte more for values on the way is worth, in time: above 0 where memory is
     scarce, since it is the host's and other programs' as well."""
-    fit: Fit | None = None
+    fit: Fit | None = field(default=None, repr=False)
     """What the models of time go by; None: first principles."""
 
     def model(self, kind: str) -> Model | None:

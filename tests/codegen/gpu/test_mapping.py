@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
+import signal
+import threading
+import time
 
 import pytest
 
 from glenside.codegen.gpu.devices import PROFILES, device_profile
+from glenside.codegen.gpu.dispatch import make_kernels
 from glenside.codegen.gpu.mapping.choose import (
     InfeasibleMapping,
     best_mapping,
@@ -21,6 +26,7 @@ from glenside.codegen.gpu.threads.kind import Threads
 from glenside.codegen.gpu.threads.problem import ThreadProblem
 from glenside.codegen.gpu.threads.tiling import Tiling
 from glenside.codegen.gpu.threads.time import predict
+from glenside.deadline import Deadline, within
 from glenside.errors import TargetError
 from glenside.language.builders import access, cart_prod, compute, tensor
 from tests.codegen.codegen_help import convolution, weights
@@ -183,3 +189,38 @@ def test_large_results_need_no_room_for_partial_sums() -> None:
 def test_unknown_profiles_are_named() -> None:
     with pytest.raises(TargetError, match="did you mean 'opencl:mali-g72'"):
         device_profile("opencl:mali-g7")
+
+
+def test_a_search_ends_when_the_time_is_up() -> None:
+    """What was found by then is taken, and a search that was cut short is made again later."""
+    space = layer(filters=80, size=30)
+    with within(Deadline(0.0)), pytest.raises(InfeasibleMapping, match="no time is left"):
+        best_mapping(space, H200)
+    frozen = Deadline(0.2, clock=lambda: 0.0)
+    with within(frozen):
+        found = Threads().ranked(space, H200)
+    assert not found.whole and len(found.mappings) < len(Threads().ranked(space, H200).mappings)
+    assert best_mapping(space, H200).predicted <= min(m.predicted for m in found.mappings)
+
+
+def test_without_time_one_thread_computes_an_element() -> None:
+    space, (builder, step) = space_and_step(
+        convolution(tensor("x", (1, 8, 9, 9)), tensor("w", (8, 8, 3, 3))),
+        {"w": weights(8, 8, 3, 3)},
+    )
+    with within(Deadline(0.0)):
+        (kernel,) = make_kernels(builder, step, 0, MALI, "opencl")
+    assert kernel.local_bytes == 0
+    (mapped,) = make_kernels(builder, step, 0, MALI, "opencl")
+    assert mapped.local_bytes > 0 and space.size("m") == 8
+
+
+def test_ctrl_c_ends_a_search() -> None:
+    space = layer(filters=96, size=36)
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        for number in range(100):  # Another device each time: nothing is remembered.
+            best_mapping(space, dataclasses.replace(H200, name=f"H200 number {number}"))
+    assert time.monotonic() - began < 5

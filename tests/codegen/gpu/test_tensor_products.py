@@ -237,7 +237,7 @@ def cases():
                 return given.mapping
             return best_mappings(geometry.space, HOPPER, 1)[0]
 
-        limits = FEW if given.mapping and given.mapping.boxes else HOPPER
+        limits = FEW if given.mapping and given.mapping.kind == "streams" else HOPPER
         case = make_case(f"case_{number}", given.term(given.dtype), inputs, params, choose, limits)
         made[name] = case, arrays
     return made

@@ -143,6 +143,12 @@ def _ranked[M: ProductMapping](
     return found
 
 
+def searched(kind: Kind[Any], space: ProductSpace, limits: DeviceLimits) -> Ranked[Any] | None:
+    """What a kind was found to have for a product; None where choosing did not ask for it."""
+    known = _known.get((kind.name, space.key(), limits.name))
+    return known[1] if known is not None and known[0] == limits else None
+
+
 def _different[M: ProductMapping](ranked: Sequence[M], count: int) -> list[M]:
     """The first ones, few that differ in no more than a detail."""
     if count == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 
@@ -25,7 +25,15 @@ class ProductMapping:
 
     def to_json(self) -> str:
         """Text that :func:`~.reading.read_mapping` reads."""
-        return json.dumps({"kind": self.kind, **asdict(self)}, sort_keys=True)
+        return json.dumps(self.to_fields(), sort_keys=True)
+
+    def to_fields(self) -> dict[str, Any]:
+        """The kind and what a mapping is made of, as JSON has it."""
+        return {"kind": self.kind, **asdict(self)}
+
+    def same(self, other: ProductMapping) -> bool:
+        """Whether the kernels are the same, whatever was predicted of them."""
+        return replace(self, predicted=0.0) == replace(other, predicted=0.0)
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
@@ -33,4 +41,7 @@ class ProductMapping:
 
         :raises TypeError: there are others, or some lack.
         """
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+        given: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()
+        }
+        return cls(**given)

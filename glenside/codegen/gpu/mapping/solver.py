@@ -59,7 +59,11 @@ class Quantity(int):
         return made
 
     def __add__(self, other: int) -> Quantity:
-        return Quantity(int(self) + int(other), f"{self.text} + {_said(other)}")
+        return (
+            self
+            if not _said(other).strip("0")
+            else Quantity(int(self) + int(other), f"{self.text} + {_said(other)}")
+        )
 
     def __radd__(self, other: int) -> Quantity:
         return self if not other else Quantity(int(other) + int(self), f"{other} + {self.text}")
@@ -91,7 +95,7 @@ class Stated:
 
     group: str
     says: str
-    """``threads of a group = threads[m0] * threads[n1] <= 1024``"""
+    """``sums + rows + run + 30 <= 64``"""
     value: int
     holds: bool
 
@@ -213,10 +217,8 @@ class Constraints:
 
     def _add(self, group: str, holds: Any, value: Any, relation: str) -> None:
         if self.model is None:
-            text = _said(value)
-            of = self.defined.get(text)
-            said = text if of is None else f"{text} = {of.text}"
-            self.stated.append(Stated(group, f"{said} {relation}", int(value), bool(holds)))
+            says = f"{_said(value)} {relation}"
+            self.stated.append(Stated(group, says, int(value), bool(holds)))
         elif not isinstance(holds, bool):
             self._enforce(group, self.model.add(holds))
         elif not holds:
@@ -350,6 +352,10 @@ class Problem[M: ProductMapping](ABC):
         core = set(solver.sufficient_assumptions_for_infeasibility())
         return [name for name, literal in literals.items() if literal.index in core]
 
+    def admits(self, mapping: M) -> bool:
+        """Whether a mapping is of the form that this problem is of."""
+        return True
+
     def stated(self, mapping: M) -> Constraints:
         """All constraints, with the numbers of one mapping."""
         constraints = Constraints()
@@ -384,6 +390,6 @@ class Problem[M: ProductMapping](ABC):
         except BaseException:
             solver.stop_search()
             raise
-        if time_left() <= 0:
+        if left < math.inf and solver.wall_time > 0.9 * left:
             self.whole = False
         return solver, status

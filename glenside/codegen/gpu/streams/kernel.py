@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from glenside.codegen.gpu.interface import DeviceKernel
+from glenside.codegen.gpu.streams.mapping import StreamMapping
 from glenside.codegen.gpu.streams.tiling import FEWER, StreamTiling
 from glenside.codegen.gpu.tensor.kernel import (
     UnitNest,
@@ -58,6 +59,7 @@ class StreamNest(UnitNest[StreamTiling]):
     """The kernel of one product by one mapping of that kind."""
 
     def _tiling(self) -> StreamTiling:
+        assert isinstance(self.mapping, StreamMapping)
         return StreamTiling(self.geometry, self.mapping, self.limits)
 
     def device_kernel(self, name: str) -> DeviceKernel:

@@ -78,6 +78,9 @@ class StreamProblem(Problem[StreamMapping]):
         shapes = [s for s in _SHAPES if s[0] <= padded or s[0] == 64]
         return [tiles, shapes, lengths, _BOXES, _STAGES]
 
+    def admits(self, mapping: StreamMapping) -> bool:
+        return self._tile(mapping.tile, mapping.apart) is not None
+
     def row(self, mapping: StreamMapping) -> list[Any]:
         made = self._tile(mapping.tile, mapping.apart)
         assert made is not None
@@ -166,8 +169,8 @@ class StreamProblem(Problem[StreamMapping]):
             sizes = {-(-loop.size // g) for g in range(1, min(loop.size, 64) + 1)}
             sizes |= {t for t in (1, 2, 4, 8, 16, 32, 64, 128, 256) if t <= loop.size}
             options.append(sorted(t for t in sizes if t <= _COLUMNS))
-        sizes = [t for t in itertools.product(*options) if _LEAST <= math.prod(t) <= 2 * _COLUMNS]
-        found = (self._tile(tile, apart) for tile in sizes)
+        given = [t for t in itertools.product(*options) if _LEAST <= math.prod(t) <= 2 * _COLUMNS]
+        found = (self._tile(tile, apart) for tile in given)
         made = [tile for tile in found if tile is not None and tile.span <= 2 * _COLUMNS]
         # Small tiles bring all rows too often.
         made.sort(key=lambda t: (-(-t.span // 8) * 8 * t.groups * (1 + 32 / t.span), t.tile))

@@ -87,6 +87,9 @@ class UnitProblem[M: UnitMapping](Problem[M]):
         shapes = [s for s in self.shapes if s[0] <= max(least, self.rows_padded)]
         return [self._tiles(), shapes, self._depths(), self.stages]
 
+    def admits(self, mapping: M) -> bool:
+        return mapping.gathered == self.gathered
+
     def row(self, mapping: M) -> list[Any]:
         units = mapping.chunk // self.geometry.unit
         share = -(-self._steps(units) // mapping.split)
