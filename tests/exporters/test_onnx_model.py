@@ -170,7 +170,7 @@ def test_invocations_call_local_functions() -> None:
         ("glenside", "systolic_array_6x3"),
         ("glenside", "systolic_array_6x3_1"),
     ]
-    assert "MatMul" in [node.op_type for node in model.functions[0].node]
+    assert "Gemm" in [node.op_type for node in model.functions[0].node]
     assert "(compute dot (cart-prod" in model.functions[0].doc_string
     assert opset(model, "glenside") == 1
 

@@ -38,6 +38,16 @@ class Value:
         return len(self.shape)
 
 
+@dataclass(frozen=True)
+class Padding:
+    """A value with so many numbers before and after it along each axis."""
+
+    of: Value
+    before: Shape
+    after: Shape
+    number: float
+
+
 class Names:
     """Hands out names that nothing else in a graph has."""
 
@@ -74,7 +84,14 @@ class Graph:
         """Constants of one element, by the value's name."""
         self._bytes = 0
         self._constants: dict[tuple[str, Shape, bytes], Value] = {}
-        self._reshaped: dict[tuple[str, Shape], Value] = {}
+        self.values: dict[str, Value] = {}
+        """By name, as far as made here."""
+        self.padded: dict[str, Padding] = {}
+        """What was padded, by the name of what came of it."""
+        self._moved: dict[tuple[str, str, Shape], Value] = {}
+        """What Reshape and Transpose made of a value."""
+        self._origins: dict[str, tuple[str, Value, Shape]] = {}
+        """The operator, operand and shape or order that made each of these."""
 
     def node(
         self,
@@ -93,7 +110,11 @@ class Graph:
                 operator, [v.name for v in operands], [name], name, domain=domain, **attributes
             )
         )
-        return Value(name, tuple(shape), dtype)
+        return self._known(Value(name, tuple(shape), dtype))
+
+    def _known(self, value: Value) -> Value:
+        self.values[value.name] = value
+        return value
 
     def append(self, node: onnx.NodeProto) -> None:
         """A node made elsewhere."""
@@ -105,9 +126,12 @@ class Graph:
         node = self.nodes[-1]
         assert list(node.output) == [value.name]
         node.output[0] = node.name = name
-        renamed = Value(name, value.shape, value.dtype)
-        if node.op_type == "Reshape":
-            self._reshaped[node.input[0], value.shape] = renamed
+        renamed = self._known(Value(name, value.shape, value.dtype))
+        if value.name in self.padded:
+            self.padded[name] = self.padded.pop(value.name)
+        if value.name in self._origins:
+            operator, x, how = self._origins[name] = self._origins.pop(value.name)
+            self._moved[operator, x.name, how] = renamed
         return renamed
 
     # --- constants ------------------------------------------------------------------------------
@@ -129,7 +153,7 @@ class Graph:
             self.append(helper.make_node("Constant", [], [name], name, value=proto))
         else:
             self.initializers.append(proto)
-        return Value(name, array.shape, dtype)
+        return self._known(Value(name, array.shape, dtype))
 
     def constant(self, array: Array, hint: str = "constant") -> Value:
         """A small array; equal ones are stored once."""
@@ -174,18 +198,31 @@ class Graph:
         if 0 in shape:
             # To Reshape a length of 0 means another thing.
             return self.constant(np.empty(shape, x.dtype), "empty")
-        key = (x.name, shape)
-        if key not in self._reshaped:
-            self._reshaped[key] = self.node(
-                "Reshape", [x, self.integers(shape, "shape")], shape, x.dtype
-            )
-        return self._reshaped[key]
+        operator, origin, _ = self._origins.get(x.name, ("", x, ()))
+        if operator == "Reshape":
+            return self.reshape(origin, shape)
+        return self._move("Reshape", x, shape, shape)
 
     def transpose(self, x: Value, permutation: Sequence[int]) -> Value:
         if list(permutation) == list(range(x.rank)):
             return x
-        shape = [x.shape[axis] for axis in permutation]
-        return self.node("Transpose", [x], shape, x.dtype, perm=list(permutation))
+        operator, origin, before = self._origins.get(x.name, ("", x, ()))
+        if operator == "Transpose":
+            return self.transpose(origin, [before[axis] for axis in permutation])
+        shape = tuple(x.shape[axis] for axis in permutation)
+        return self._move("Transpose", x, tuple(permutation), shape)
+
+    def _move(self, operator: str, x: Value, how: Shape, shape: Shape) -> Value:
+        """A Reshape or Transpose, once."""
+        key = (operator, x.name, how)
+        if key not in self._moved:
+            if operator == "Reshape":
+                made = self.node(operator, [x, self.integers(how, "shape")], shape, x.dtype)
+            else:
+                made = self.node(operator, [x], shape, x.dtype, perm=list(how))
+            self._moved[key] = made
+            self._origins[made.name] = (operator, x, how)
+        return self._moved[key]
 
     def expand(self, x: Value, shape: Sequence[int]) -> Value:
         if x.shape == tuple(shape):
@@ -221,6 +258,26 @@ class Graph:
             indices = self.cast(indices, "int64")
         shape = x.shape[:axis] + indices.shape + x.shape[axis + 1 :]
         return self.node("Gather", [x, indices], shape, x.dtype, axis=axis)
+
+    def pad(self, x: Value, before: Sequence[int], after: Sequence[int], number: float) -> Value:
+        """``numpy.pad`` by one number along all axes; one pad around another is one."""
+        padding = self.padded.get(x.name)
+        if padding is not None and _same_number(padding.number, number):
+            x = padding.of
+            before = [a + b for a, b in zip(padding.before, before, strict=True)]
+            after = [a + b for a, b in zip(padding.after, after, strict=True)]
+        if not any(before) and not any(after):
+            return x
+        work = working_dtype("Pad", x.dtype)
+        # Of all axes: onnxruntime's transpose optimizer forgets Pad's operand that names some.
+        widths = self.integers([*before, *after], "pads")
+        shape = [sum(each) for each in zip(before, x.shape, after, strict=True)]
+        # The filling may be -0.0 or NaN, so it too goes through the operand's dtype.
+        filling = self.constant(np.array(number, x.dtype).astype(work), "filling")
+        done = self.node("Pad", [self.cast(x, work), widths, filling], shape, work)
+        done = self.cast(done, x.dtype)
+        self.padded[done.name] = Padding(x, tuple(before), tuple(after), number)
+        return done
 
     # --- computation ----------------------------------------------------------------------------
 
@@ -258,11 +315,24 @@ class Graph:
         done = self.node(operator, [self.cast(x, work), axes], x.shape[:split], work, keepdims=0)
         return self.cast(done, x.dtype)
 
+    def gemm(self, a: Value, b: Value) -> Value:
+        """``a @ b.T`` of matrices; b is read where it lies, transposed or not."""
+        shape = (a.shape[0], b.shape[0])
+        operator, origin, _ = self._origins.get(b.name, ("", b, ()))
+        if operator == "Transpose":
+            return self.node("Gemm", [a, origin], shape, a.dtype)
+        return self.node("Gemm", [a, b], shape, a.dtype, transB=1)
+
     def matmul(self, a: Value, b: Value, shape: Sequence[int]) -> Value:
         """``numpy.matmul``; integers wrap around."""
         work = working_dtype("MatMul", a.dtype)
         done = self.node("MatMul", [self.cast(a, work), self.cast(b, work)], shape, work)
         return self.cast(done, a.dtype)
+
+
+def _same_number(a: float, b: float) -> bool:
+    """Whether two fillings are one, -0.0 and 0.0 told apart."""
+    return repr(float(a)) == repr(float(b))
 
 
 def element_type(dtype: str) -> int:

@@ -8,7 +8,7 @@ once.
 
 from __future__ import annotations
 
-from glenside.language.shape import DTYPES, INTEGERS
+from glenside.language.shape import DTYPES, FLOATS, INTEGERS
 
 _FLOATS = frozenset({"float32", "float64"})
 _BASIC = _FLOATS | {"int32", "int64"}
@@ -38,6 +38,8 @@ KERNELS: dict[str, frozenset[str]] = {
     **dict.fromkeys(("ReduceSum", "ReduceProd", "ReduceMean"), _FLOATS),
     **dict.fromkeys(("ReduceMax", "ReduceMin", "ArgMax", "ArgMin"), _BASIC | {"int8", "uint8"}),
     "MatMul": _BASIC | {"uint32", "uint64"},
+    **dict.fromkeys(("Conv", "Gemm", "AveragePool", "Clip"), frozenset({"float32"})),
+    **dict.fromkeys(("MaxPool", "BatchNormalization", "LayerNormalization"), _FLOATS),
     "Where": _BASIC | {"uint8"},
     "Pad": _BASIC | {"int8", "uint8", "uint32", "uint64", "bool"},
     **dict.fromkeys(
@@ -59,6 +61,14 @@ _CARRIERS = {
     "uint64": "int64",
     "bool": "uint8",
 }
+
+
+def float_dtype(operator: str, dtype: str) -> str | None:
+    """That in which ``operator`` is computed for floats; None where it is not, or for others."""
+    if dtype not in FLOATS:
+        return None
+    carried = dtype if dtype in KERNELS[operator] else _CARRIERS.get(dtype)
+    return carried if carried in KERNELS[operator] else None
 
 
 def working_dtype(operator: str, dtype: str) -> str:

@@ -17,7 +17,9 @@ from glenside.exporters.onnx.host import (
     host_node,
     make_model,
 )
-from glenside.exporters.onnx.operators import Program, Step, step
+from glenside.exporters.onnx.operators import step
+from glenside.exporters.onnx.steps import Program, Step
+from glenside.exporters.onnx.tidying import tidy
 from glenside.language import CALLS, AccessType, Term, builders, to_text, units
 from glenside.language.host import named_outputs
 from glenside.language.shape import Shape
@@ -56,7 +58,7 @@ def to_onnx(
     :raises GlensideError: a tensor is neither an input nor a parameter, a host operator does not
         exist in any opset of the model, or the model exceeds the 2 GiB of an ONNX file.
     """
-    program = Program(outputs.values())
+    program = Program(outputs.values(), params)
     for term in program.order:
         if term.op == "tensor":
             _check_leaf(term, inputs, params)
@@ -128,6 +130,7 @@ class _Writer:
         functions: _Functions,
     ) -> None:
         self.graph = graph
+        self.graph.values |= {value.name: value for value in leaves.values()}
         self.program = program
         self.functions = functions
         self._leaves = leaves
@@ -156,6 +159,7 @@ class _Writer:
             value = self._value(term)
             if value.name != name:
                 self.graph.append(helper.make_node("Identity", [value.name], [name], name))
+        tidy(self.graph, outputs)
 
     def _wish(self, outputs: Mapping[str, Term], names: Mapping[Term, str]) -> None:
         """Which value gets which name."""

@@ -9,7 +9,7 @@ nothing else needs are never built.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,57 +17,12 @@ import numpy as np
 from glenside.errors import GlensideError
 from glenside.exporters.onnx.functions import REDUCTIONS, Fold, fold_form, map_form
 from glenside.exporters.onnx.graph import Graph, Value
-from glenside.exporters.onnx.kernels import working_dtype
-from glenside.language import Term, topological_order
-from glenside.language.operators import RENUMBERING, fill_value
+from glenside.exporters.onnx.kernels import KERNELS, working_dtype
+from glenside.exporters.onnx.layers import layer
+from glenside.exporters.onnx.steps import Program, Step
+from glenside.language import Term
+from glenside.language.operators import fill_value
 from glenside.language.shape import Shape
-
-Emit = Callable[[Graph, list[Value]], Value]
-
-
-@dataclass(frozen=True)
-class Step:
-    """How one term is computed: ``emit`` gets the values of ``reads``."""
-
-    reads: tuple[Term, ...]
-    emit: Emit
-
-
-class Program:
-    """What is known of all terms before the first node is written.
-
-    ``source[t]`` is the term whose elements ``t`` holds in the same order: operators that change
-    nothing but the shape or the split are passed over. ``uses[t]`` counts the readers.
-    """
-
-    def __init__(self, roots: Iterable[Term]) -> None:
-        self.order = topological_order(roots)
-        self.source: dict[Term, Term] = {}
-        self.uses: dict[Term, int] = {}
-        for term in self.order:
-            same = term.op in RENUMBERING or _does_nothing(term)
-            self.source[term] = self.source[term.children[0]] if same else term
-            for child in term.children:
-                self.uses[child] = self.uses.get(child, 0) + 1
-
-    def compact(self, term: Term) -> Term:
-        """What stands in for ``term`` where NumPy broadcasting follows."""
-        source = self.source[term]
-        if source.shape != term.shape or source.op != "broadcast":
-            return source if source.shape == term.shape else term
-        narrow = source.children[0]
-        below = self.source[narrow]
-        if narrow.shape == (1,) * (narrow.type.rank - below.type.rank) + below.shape:
-            return below
-        return narrow
-
-
-def _does_nothing(term: Term) -> bool:
-    if term.op == "transpose":
-        return list(term["permutation"]) == list(range(term.type.rank))
-    if term.op in ("slice", "pad", "broadcast"):
-        return term.shape == term.children[0].shape
-    return term.op == "cast" and term.dtype == term.children[0].dtype
 
 
 def step(term: Term, program: Program) -> Step:
@@ -77,6 +32,9 @@ def step(term: Term, program: Program) -> Step:
     """
     if term.type.size == 0:
         return Step((), lambda g, _: g.constant(np.empty(term.shape, term.dtype), "empty"))
+    known = layer(term, program)
+    if known is not None:
+        return known
     make = _STEPS.get(term.op)
     if make is None:
         raise GlensideError(f"{term.op} has no ONNX form (there are: {', '.join(_STEPS)})")
@@ -192,19 +150,10 @@ def _pad(term: Term, program: Program) -> Step:
 
 
 def _padded(g: Graph, x: Value, axis: int, before: int, after: int, number: float) -> Value:
-    if before == after == 0:
-        return x
-    work = working_dtype("Pad", x.dtype)
-    # Of all axes: onnxruntime's transpose optimizer forgets Pad's operand that names some.
-    nothing = [0] * (x.rank - axis - 1)
-    ends = [0] * axis + [after] + nothing
-    widths = g.integers([0] * axis + [before] + nothing + ends, "pads")
-    shape = list(x.shape)
-    shape[axis] += before + after
-    # The filling may be -0.0 or NaN, so it too goes through the operand's dtype.
-    filling = g.constant(np.array(number, x.dtype).astype(work), "filling")
-    done = g.node("Pad", [g.cast(x, work), widths, filling], shape, work)
-    return g.cast(done, x.dtype)
+    def along(width: int) -> list[int]:
+        return [width if each == axis else 0 for each in range(x.rank)]
+
+    return g.pad(x, along(before), along(after), number)
 
 
 # --- what computes ------------------------------------------------------------------------------
@@ -366,6 +315,15 @@ def _contract(
     # What is summed in a wider dtype is rounded once, at the end.
     work = working_dtype("MatMul", dtype)
     a, b = g.cast(a, work), g.cast(b, work)
+    if splits == (batch + 1, batch + 1) and a.rank == b.rank == batch + 2:
+        if not batch and work in KERNELS["Gemm"]:
+            return g.cast(g.gemm(a, b), dtype)
+        lead = range(batch)
+        columns = g.transpose(b, [*lead, batch + 1, batch])
+        return g.cast(g.matmul(a, columns, [*a.shape[:-1], q]), dtype)
+    if not batch and splits == (a.rank - 1, 1) and b.rank == 2:
+        columns = g.transpose(b, [1, 0])
+        return g.cast(g.matmul(a, columns, [*a.shape[:-1], q]), dtype)
     rows = g.reshape(a, [*groups, p, depth])
     columns = g.reshape(b, [*groups, q, depth])
     columns = g.transpose(columns, [0, 2, 1] if batch else [1, 0])
