@@ -236,8 +236,8 @@ class Program:
         """
         from glenside.codegen.device.explain import explain_mappings
         from glenside.codegen.gpu.mapping.tuning import chooser
+        from glenside.hw_targets import find_target
         from glenside.hw_targets.gpu import GpuTarget
-        from glenside.hw_targets.target import find_target
 
         target = find_target(self.report.target)
         if not isinstance(target, GpuTarget):

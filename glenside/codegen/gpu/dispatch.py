@@ -6,6 +6,7 @@ from glenside.codegen.gpu import linear_maps, rows
 from glenside.codegen.gpu.fallback import ElementNest, element_kernel
 from glenside.codegen.gpu.interface import Choose, DeviceKernel, DeviceLimits, Dialect
 from glenside.codegen.gpu.mapping.choose import InfeasibleMapping, best_of, chosen_mapping
+from glenside.codegen.gpu.mapping.kind import Work
 from glenside.codegen.gpu.mapping.kinds import THREADS, kind_of
 from glenside.codegen.gpu.space import ProductSpace, product_space
 from glenside.codegen.gpu.tensor.printer import Unprintable
@@ -55,16 +56,16 @@ def _product_kernels(
     space = space_of(builder, step, limits)
     if space is None:
         return None
-    place = builder, step, f"step_{number}", limits, dialect, space
+    work = Work(builder, step, space, f"step_{number}", limits, dialect)
     try:
         mapping = chosen_mapping(space, limits, choose)
         try:
-            return kind_of(mapping).kernels(*place, mapping)
+            return kind_of(mapping).kernels(work, mapping)
         except Unprintable:
             (mapping,) = best_of(THREADS, space, limits, 1)
     except InfeasibleMapping:
         return None
-    return THREADS.kernels(*place, mapping)
+    return THREADS.kernels(work, mapping)
 
 
 def space_of(builder: KernelBuilder, step: Kernel, limits: DeviceLimits) -> ProductSpace | None:

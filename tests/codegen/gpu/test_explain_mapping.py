@@ -14,9 +14,17 @@ from glenside.cli import app
 from glenside.codegen.gpu.devices import device_profile
 from glenside.codegen.gpu.mapping.choose import best_mapping
 from glenside.codegen.gpu.mapping.explain import explained
+from glenside.codegen.gpu.mapping.kinds import KINDS
 from glenside.codegen.gpu.mapping.lift import NAMES
 from glenside.codegen.gpu.mapping.solver import GROUPS, Quantity
-from glenside.language.builders import access, cart_prod, compute, tensor
+from glenside.language.builders import (
+    access,
+    cart_prod,
+    compute,
+    outer_only,
+    tensor,
+    transpose,
+)
 from tests.codegen.codegen_help import convolution, weights
 from tests.codegen.gpu.gpu_help import space_and_step
 
@@ -124,3 +132,34 @@ def test_a_program_tells_it_and_so_does_the_command_line(tmp_path):
     assert json.loads(done.stdout) == json.loads(json.dumps(told.to_json()))
     plain = CliRunner().invoke(app, ["explain", str(tmp_path / "saved"), "--mapping"])
     assert "mapped to threads" in plain.stdout
+
+
+@pytest.mark.parametrize(
+    ("kind", "limits", "dtype"),
+    [
+        ("threads", MALI, "float32"),
+        ("matrices", MALI, "float32"),
+        ("warpgroups", H200, "float16"),
+        ("streams", replace(H200, name="few units", compute_units=2), "float16"),
+        ("warps", device_profile("cuda:sm_80"), "float16"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
+def test_what_is_told_is_what_was_solved(kind, limits, dtype):
+    """All that is told of a solution holds."""
+    (kind,) = [each for each in KINDS if each.name == kind]
+    w = weights(128, 64).astype(dtype)
+    x = tensor("x", (64, 600) if kind.name == "matrices" else (600, 64), dtype)
+    columns = transpose(access(x, 1), (1, 0)) if kind.name == "matrices" else access(x, 1)
+    rows = access(tensor("w", w.shape, dtype), 1)
+    # The copy engine is for results whose rows lie innermost.
+    pairs = cart_prod(columns, rows) if kind.name == "streams" else cart_prod(rows, columns)
+    space = space_and_step(outer_only(compute("dot", pairs)), {"w": w})[0]
+    assert not kind.unfit(space, limits)
+    problem = kind.problems(space, limits)[0]
+    solutions = problem.solutions()
+    assert len(solutions) > 10
+    for each in solutions[:: max(1, len(solutions) // 40)]:
+        assert all(stated.holds for stated in problem.stated(each).stated), each
+        assert problem.mapping(problem.row(each)) == each
+        kind.check(space, each, limits)

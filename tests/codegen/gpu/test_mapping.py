@@ -133,6 +133,30 @@ def test_a_mapping_reads_back() -> None:
     assert read_mapping(mapping.to_json()) == mapping
 
 
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        ({"threads": [4], "registers": [1], "vector": [1], "chunk": [1], "split": [1],
+          "staged": [True, False]}, "threads"),
+        ({"rows": 64, "columns": 32, "depth": 8, "tile": [8, 8], "parts": 2}, "matrices"),
+        ({"kept": 1, "gathered": True, "boxes": 0, "apart": False, "warps": False}, "warpgroups"),
+        ({"boxes": 2, "apart": True, "kept": 0, "gathered": False, "warps": False}, "streams"),
+        ({"boxes": 0, "apart": False, "kept": 0, "gathered": True, "warps": True}, "warps"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_mappings_from_before_the_kind_was_written_are_read(written: dict, kind: str) -> None:
+    if kind not in ("threads", "matrices"):
+        units = {"tile": [4, 8], "rows": 64, "groups": [1, 2], "chunk": 32, "stages": 3, "split": 1}
+        written = {**units, **written}
+    mapping = read_mapping({**written, "predicted": 1e-6})
+    assert mapping.kind == kind and mapping.predicted == 1e-6
+    assert '"kind": ' in mapping.to_json() and read_mapping(mapping.to_json()) == mapping
+    fields = mapping.to_fields()
+    assert all(fields[name] in (value, tuple(value) if isinstance(value, list) else value)
+               for name, value in written.items() if name in fields)  # fmt: skip
+
+
 def test_a_reduction_is_split_where_results_are_few() -> None:
     """512 x 49 results leave most of the device idle, 64 x 12544 do not."""
     small = best_mapping(layer(512, 512, 7), H200)

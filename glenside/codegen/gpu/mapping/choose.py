@@ -18,8 +18,8 @@ _TRIED = 16
 """Mappings of a product that are tried where a device refuses the best."""
 _ALIKE = 2
 """Mappings with the same in common that are chosen."""
-_REMEMBERED = 256
-"""Products whose mappings are remembered, by kind."""
+_REMEMBERED = 1280
+"""Products whose mappings are remembered, counted once for each kind."""
 
 
 class InfeasibleMapping(TargetError):
@@ -137,7 +137,7 @@ def _ranked[M: ProductMapping](
         return known[1]
     found = kind.ranked(space, limits)
     if found.whole:
-        if len(_known) >= _REMEMBERED * 5:
+        if len(_known) >= _REMEMBERED:
             _known.clear()
         _known[key] = limits, found
     return found

@@ -26,6 +26,19 @@ class Ranked[M: ProductMapping]:
     whole: bool = True
 
 
+@dataclass(frozen=True)
+class Work:
+    """A step that computes a product, and what its kernels are made with and for."""
+
+    builder: KernelBuilder
+    step: Kernel
+    space: ProductSpace
+    name: str
+    """What kernels are called, or begin with."""
+    limits: DeviceLimits
+    dialect: Dialect
+
+
 class Kind[M: ProductMapping](Protocol):
     """A kind of mapping; a class of its own for each, with no state."""
 
@@ -50,16 +63,7 @@ class Kind[M: ProductMapping](Protocol):
         :raises TargetError: says what does not fit.
         """
 
-    def kernels(
-        self,
-        builder: KernelBuilder,
-        step: Kernel,
-        name: str,
-        limits: DeviceLimits,
-        dialect: Dialect,
-        space: ProductSpace,
-        mapping: M,
-    ) -> list[DeviceKernel]:
+    def kernels(self, work: Work, mapping: M) -> list[DeviceKernel]:
         """The launches of a product, in order.
 
         :raises Unprintable: a part of what is computed has no form in the kernel's language.

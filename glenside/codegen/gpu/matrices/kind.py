@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits
-from glenside.codegen.gpu.mapping.kind import Kind
+from glenside.codegen.gpu.mapping.kind import Kind, Work
 from glenside.codegen.gpu.matrices.kernel import MatrixNest
 from glenside.codegen.gpu.matrices.mapping import MatrixMapping
 from glenside.codegen.gpu.matrices.problem import MatrixProblem
@@ -43,9 +43,10 @@ class Matrices(Kind[MatrixMapping]):
         if as_matrices(space) is None:
             raise TargetError("the product is not one of plain matrices")
 
-    def kernels(self, *place: Any) -> list[DeviceKernel]:
-        builder, step, name, limits, dialect, space, mapping = place
-        return [MatrixNest(builder, step, limits, space, mapping, dialect).device_kernel(name)]
+    def kernels(self, work: Work, mapping: MatrixMapping) -> list[DeviceKernel]:
+        w = work
+        nest = MatrixNest(w.builder, w.step, w.limits, w.space, mapping, w.dialect)
+        return [nest.device_kernel(w.name)]
 
     def suffices(self, space: ProductSpace, mapping: MatrixMapping, limits: DeviceLimits) -> bool:
         """Whether there are groups for half of the device's compute units at least.

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits
-from glenside.codegen.gpu.mapping.kind import Kind
+from glenside.codegen.gpu.mapping.kind import Kind, Work
 from glenside.codegen.gpu.mapping.solver import Problem
 from glenside.codegen.gpu.space import ProductSpace
 from glenside.codegen.gpu.tensor.geometry import Geometry, geometry_of, unfit
@@ -40,9 +40,9 @@ class UnitKind[M: UnitMapping](Kind[M]):
         if geometry is not None:
             self.tiling(geometry, mapping, limits).check()
 
-    def kernels(self, *place: Any) -> list[DeviceKernel]:
-        builder, step, name, limits, _, space, mapping = place
-        return self.nest(builder, step, limits, space, mapping).kernels(name)
+    def kernels(self, work: Work, mapping: M) -> list[DeviceKernel]:
+        nest = self.nest(work.builder, work.step, work.limits, work.space, mapping)
+        return nest.kernels(work.name)
 
     def alike(self, mapping: M) -> Sequence[Hashable]:
         m, form = mapping, getattr(mapping, "apart", False)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits
-from glenside.codegen.gpu.mapping.kind import Kind, Ranked
+from glenside.codegen.gpu.mapping.kind import Kind, Ranked, Work
 from glenside.codegen.gpu.space import ProductSpace
 from glenside.codegen.gpu.threads.kernel import ThreadNest
 from glenside.codegen.gpu.threads.mapping import ThreadMapping
@@ -60,9 +60,10 @@ class Threads(Kind[ThreadMapping]):
             if len(numbers) != len(space.axes):
                 raise TargetError(f"{name} is {numbers!r} for {len(space.axes)} loops")
 
-    def kernels(self, *place: Any) -> list[DeviceKernel]:
-        builder, step, name, limits, dialect, space, mapping = place
-        return ThreadNest(builder, step, limits, space, mapping, dialect).kernels(name)
+    def kernels(self, work: Work, mapping: ThreadMapping) -> list[DeviceKernel]:
+        w = work
+        nest = ThreadNest(w.builder, w.step, w.limits, w.space, mapping, w.dialect)
+        return nest.kernels(w.name)
 
     def alike(self, mapping: ThreadMapping) -> Sequence[Hashable]:
         block = ("block", mapping.registers, mapping.split)

@@ -19,7 +19,7 @@ def first_principles(limits: DeviceLimits) -> Model:
     answers of the memory before the first product."""
     return {
         "fetch": limits.cache_bandwidth / limits.compute_units / limits.clock, "together": 1.0,
-        "apart": 1.0, "latency": 800.0, "wait": 0.0, "overlapped": 0.0, "issue": 1.0,
+        "apart": 1.0, "latency": 800.0, "wait": 200.0, "overlapped": 0.0, "issue": 1.0,
         "gather": 32.0, "fill": 1600.0, "sums": 128.0, "cluster": 1600.0, "exchange": 32.0,
         "launch": 1.0,
     }  # fmt: skip
