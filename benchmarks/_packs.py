@@ -99,7 +99,7 @@ def restore_program(folder: Path, params: Mapping[str, np.ndarray]) -> None:
     Fails where a parameter is not what was compiled.
     """
     from glenside.codegen.device.recipes import Recipe
-    from glenside.codegen.launch import PLAN, Plan, write_parameters
+    from glenside.codegen.plan import PLAN, Plan, write_parameters
     from glenside.language import evaluate, parse_all
 
     with np.load(folder / ARRAYS) as held:

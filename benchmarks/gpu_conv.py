@@ -189,11 +189,12 @@ def _candidates(target: Any, term: Any, filters: Any, options: Any, name: str) -
     from glenside.codegen.gpu.mapping import tuning
     from glenside.codegen.gpu.mapping.choose import best_mappings
     from glenside.codegen.gpu.mapping.reading import read_mapping
-    from glenside.codegen.partition import Kernel, partition
+    from glenside.codegen.program.cut import cut_program
+    from glenside.codegen.program.record import Kernel
     from glenside.language import topological_order
 
     (x,) = (t for t in topological_order([term]) if t.op == "tensor" and t["name"] == "x")
-    cut = partition([term], {"x": x.type}, {"w": filters}, plain=True)
+    cut = cut_program([term], {"x": x.type}, {"w": filters}, plain=True)
     builder = make_builder(cut)
     for number, step in enumerate(cut.steps):
         builder.at_step(number)
@@ -223,7 +224,7 @@ def _candidates(target: Any, term: Any, filters: Any, options: Any, name: str) -
 
 def _dlight(target: Any, layer: Layer, folder: Path, name: str) -> None:
     from glenside.codegen.device.trials import Trial, Trials
-    from glenside.codegen.launch import Entry
+    from glenside.codegen.plan import Entry
 
     sizes = {
         "x": (0, layer.c * layer.h**2),
@@ -364,7 +365,7 @@ def _means(dtype: str, rows: list[dict[str, Any]]) -> None:
 
 def _load(folder: Path, filters: np.ndarray) -> Any:
     """A saved program with its filters, which lie as it was given them."""
-    from glenside.codegen.launch import load
+    from glenside.codegen.load import load
 
     told = told_of(folder)
     if told["last"]:

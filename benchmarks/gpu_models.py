@@ -164,7 +164,7 @@ def retyped_double(model: Any) -> Any:
 
 
 def measure(options: Any) -> None:
-    from glenside.codegen.launch import load
+    from glenside.codegen.load import load
 
     folder = unpacked(options.folder, options.unpack)
     rows, kernels = [], {}

@@ -439,6 +439,10 @@ def explain(
         str | None,
         typer.Option(metavar="NAME", help="Only what concerns this value of the model."),
     ] = None,
+    passes: Annotated[
+        bool,
+        typer.Option("--passes", help="How a model is cut into kernels: it after each pass."),
+    ] = False,
     target: TargetOption = None,
     imports: ImportOption = None,
     rules: RulesOption = None,
@@ -453,13 +457,21 @@ def explain(
 ) -> None:
     """Say from which layer each accelerator call came, by which rules, and what stayed on the host.
 
+    With --passes it is said instead how the program is cut into kernels, and where values lie.
     --target, --shape, --params and rules are for models: a saved program has its own.
     """
+    if passes and (as_json or node):
+        raise InputError(
+            f"--passes is text of the whole program: leave {'--json' if as_json else '--node'} out"
+        )
     # What is told of a saved program needs no compiled code.
     trusted = not _is_saved(program)
-    if mapping and node is not None:
-        raise InputError("--node is for where calls came from: --mapping tells of every product")
+    if mapping and (node is not None or passes):
+        raise InputError("--mapping tells of every product: leave --node and --passes out")
     made = _program(program, target, shape, params, rules, add_rules, imports, trusted=trusted)
+    if passes:
+        print(made.explain_passes())
+        return
     told = made.explain_mapping() if mapping else made.explain(node)
     if as_json:
         print(json.dumps(told.to_json(), indent=2))

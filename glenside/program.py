@@ -256,6 +256,21 @@ class Program:
             self.names,
         )
 
+    def explain_passes(self) -> str:
+        """The program after each pass that cuts it into kernels, and where in memory its values
+        lie.
+
+        :raises GlensideError: it was loaded, or its target does not cut it.
+        """
+        compiled: Any = self._compiled
+        if getattr(compiled, "start", None) is None:
+            raise GlensideError(
+                f"the target {self.report.target} does not tell how it cuts programs"
+            )
+        from glenside.codegen.program.show import show_passes
+
+        return show_passes(compiled.start, compiled.plan)
+
     def trace(self, /, *args: Any, **kwargs: Any) -> dict[Term, Array]:
         """The value of every term that is materialised while the program runs."""
         return self._compiled.trace(self._bind(args, kwargs))
@@ -430,9 +445,9 @@ def load(directory: str | Path, *, trusted: bool = True) -> Program:
 
 
 def _loaded(saved: SavedFolder) -> Program:
-    from glenside.codegen import launch
+    from glenside.codegen.load import load as load_compiled
 
-    return _program(saved, lambda inputs, params: launch.load(saved.code, inputs))
+    return _program(saved, lambda inputs, params: load_compiled(saved.code, inputs))
 
 
 def _interpreted(saved: SavedFolder) -> Program:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from glenside.codegen.launch import PARAMETERS, PLAN, Plan, read_parameters
+from glenside.codegen.plan import PARAMETERS, PLAN, Plan, read_parameters
 from glenside.codegen.storage import repeated
 from glenside.language.shape import MAX_RANK, check_dtype
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from glenside.codegen.device.trials import Trials
     from glenside.codegen.gpu.mapping.product import ProductMapping
     from glenside.codegen.gpu.space import ProductSpace
-    from glenside.codegen.partition import Partition
+    from glenside.codegen.program.record import Cut
     from glenside.hw_targets.gpu import GpuTarget
     from glenside.rewrites.ruleset import Rule, RuleSet
 
@@ -268,7 +268,7 @@ class _Products:
     """The distinct products of a program that was cut into kernels."""
 
     target: GpuTarget
-    cut: Partition
+    cut: Cut
     cache: int
     """Bytes of the device's cache where the model's parameters do not fit into it, else 0."""
     found: list[_Product] = field(default_factory=list)
@@ -326,7 +326,7 @@ def _products(
     from glenside.codegen.device.compile import cut_for_device
     from glenside.codegen.gpu.dispatch import space_of
     from glenside.codegen.gpu.interface import make_builder
-    from glenside.codegen.partition import Kernel
+    from glenside.codegen.program.record import Kernel
 
     pipeline = Pipeline("the products are those of the program as it was imported")
     imported = pipeline.imported(model, shapes=shapes, params=params, precision=precision).model

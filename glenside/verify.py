@@ -9,7 +9,8 @@ from pathlib import Path
 from glenside import saved_folder
 from glenside.check import has_own_numerics
 from glenside.check.errors import STEPS, TOLERANCE, relative_error
-from glenside.codegen.launch import Plan, read_plan
+from glenside.codegen.load import read_plan
+from glenside.codegen.plan import Plan
 from glenside.errors import CheckFailed
 from glenside.language import AccessType, memory, random_inputs, topological_order
 from glenside.program import Program, load

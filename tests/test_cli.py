@@ -18,6 +18,7 @@ from onnx import TensorProto, helper
 from rich.console import Console
 
 from glenside import cli, optimize
+from glenside.codegen.program.cut import PASSES
 from glenside.extraction import COST_MODELS, MaximiseOffload
 from glenside.hw_targets.offload import accelerator_of, target_of
 from glenside.rewrites.declared import DECLARED
@@ -234,6 +235,23 @@ def test_a_model_is_explained_for_a_target(model):
     done = glenside("explain", model, "--target", "hlscnn", "--node", "scores")
     assert done.returncode == 0, done.stderr
     assert "hlscnn-conv2d" in done.stdout and "it takes" in done.stdout
+
+
+@pytest.mark.parametrize("target", ["cpu", "vta"])
+def test_how_a_model_is_cut_is_told(model, target):
+    done = glenside("explain", model, "--passes", "--target", target)
+    assert done.returncode == 0, done.stderr
+    heads = [line.split(":")[0] for line in done.stdout.splitlines() if line[:1] not in (" ", "")]
+    assert heads == [*(f"after {name}" for name in PASSES), "plan"]
+    assert "kernel_0(" in done.stdout
+    assert glenside("explain", model, "--passes", "--json").returncode == 2
+
+
+def test_how_a_saved_program_was_cut_is_not_known(model, tmp_path):
+    assert glenside("optimize", model, "-o", tmp_path / "out", "--no-check").returncode == 0
+    done = glenside("explain", tmp_path / "out", "--passes")
+    assert done.returncode == 2
+    assert "only the program as compiled can do this" in done.stderr
 
 
 def test_run_takes_a_model_and_random_inputs(model):

@@ -11,9 +11,11 @@ import numpy as np
 
 from glenside.codegen import launch
 from glenside.codegen.footprint import Footprint, footprint
-from glenside.codegen.host_runs import gather
-from glenside.codegen.launch import HostCall, KernelCall, Place, Plan, PythonCall, Slot
-from glenside.codegen.layout import View
+from glenside.codegen.plan import KernelCall, Plan, PythonCall
+from glenside.codegen.program.cut import cut_program
+from glenside.codegen.program.planning import Planner, Watched
+from glenside.codegen.program.record import Cut, Fill, Kernel, PythonStep
+from glenside.codegen.storage import Memory
 from glenside.errors import TargetError
 from glenside.interrupt import in_background
 from glenside.language.memory import require
@@ -22,13 +24,12 @@ from glenside.language.term import Term, topological_order
 
 if TYPE_CHECKING:
     from glenside.codegen import schedule
-    from glenside.codegen.partition import Partition
+    from glenside.codegen.kernels import KernelBuilder, Launch
 
 Array = np.ndarray[Any, Any]
 Progress = Callable[[str, int, int], None]
 """Called with (phase, steps done, steps in all)."""
 
-_ALIGN = 64
 _MOST_ELEMENTS = 2**31 - 1
 """Kernels index with 32 bits."""
 
@@ -36,20 +37,10 @@ _MOST_ELEMENTS = 2**31 - 1
 class Executable(launch.Executable):
     """A program compiled in this process: it can also be inspected."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        parameters: Mapping[int, Array],
-        library: Any,
-        module: Any,
-        watched: Mapping[int, Sequence[tuple[Term, Place]]],
-        held: Footprint,
-    ) -> None:
-        super().__init__(plan, parameters, library)
-        self._module = module
-        self._watched = watched
-        self.footprint = held
-        """The memory that it holds."""
+    def __init__(self, lowered: Lowered, library: Any, module: Any) -> None:
+        super().__init__(lowered.plan, lowered.parameters, library)
+        self._module, self._watched = module, lowered.watched
+        self.footprint, self.start = lowered.footprint, lowered.start
 
     @property
     def module(self) -> Any:
@@ -89,7 +80,7 @@ def compile_terms(
     """
     # Before TVM is loaded: it reads its thread settings once.
     count = threads or launch.available_threads()
-    launch._runtime()
+    launch.load_runtime()
     from glenside.codegen import schedule
 
     machine = schedule.host()
@@ -103,9 +94,7 @@ def compile_terms(
     lowered.plan.threads = count
     if progress:
         progress("compile", len(lowered.functions), len(lowered.functions))
-    return Executable(
-        lowered.plan, lowered.parameters, compiled, module, lowered.watched, lowered.footprint
-    )
+    return Executable(lowered, compiled, module)
 
 
 def planned_footprint(
@@ -115,7 +104,7 @@ def planned_footprint(
     progress: Progress | None = None,
 ) -> Footprint:
     """The memory that what :func:`compile_terms` makes will hold; raises as that does."""
-    launch._runtime()
+    launch.load_runtime()
     from glenside.codegen import schedule
 
     return lower_terms(outputs, inputs, params, schedule.host(), progress).footprint
@@ -129,9 +118,11 @@ class Lowered:
     plan: Plan
     functions: list[Any]
     parameters: dict[int, Array]
-    watched: dict[int, list[tuple[Term, Place]]]
-    """What is materialised, by the step after which it is there; -1 before the first."""
+    watched: Watched
     footprint: Footprint
+    """The memory that it holds."""
+    start: Cut
+    """What the passes were given that cut the program."""
     largest: Term | None = None
     """The largest value of all that is computed."""
 
@@ -145,58 +136,56 @@ def lower_terms(
 ) -> Lowered:
     """Likewise, but for any machine and not compiled yet."""
     check_sizes(outputs)
-    from glenside.codegen import kernels
-    from glenside.codegen.partition import Fill, Kernel, partition
+    from glenside.codegen.kernels import KernelBuilder
 
-    cut = partition(outputs, inputs, params)
-    builder = kernels.KernelBuilder(cut, machine)
+    cut = cut_program(outputs, inputs, params)
+    builder = KernelBuilder(cut, machine)
+    planner = Planner(cut, builder.memory)
     library = _Library()
-    steps: list[KernelCall | PythonCall] = []
-    watched: dict[int, list[tuple[Term, Place]]] = {-1: []}
-    for term in cut.inputs.values():
-        watched[-1].append((cut.origin.get(term, term), place_of(cut.stored[term], term)))
+    calls: list[KernelCall | PythonCall] = []
     for done, step in enumerate(cut.steps):
         if progress:
             progress("lower", done, len(cut.steps))
-        if isinstance(step, Kernel | Fill):
-            launches = (
-                builder.build(step, done) if isinstance(step, Kernel) else [builder.fill(step)]
-            )
-            for each in launches:
-                arguments = [[a.buffer, a.base, a.extent] for a in each.arguments]
-                steps.append(KernelCall(library.add(each.function), arguments))
-            written = step.tail if isinstance(step, Kernel) and step.into is None else None
+        if isinstance(step, PythonStep):
+            calls.append(planner.python_call(step))
         else:
-            steps.append(python_call(step.term, cut.stored))
-            written = step.term
-        if written is not None:
-            place = place_of(cut.stored[written], written)
-            watched.setdefault(len(steps) - 1, []).append((cut.origin.get(written, written), place))
-    settled = {*cut.arrays, *(cut.stored[term].buffer for term in cut.inputs.values())}
-    calls, homes = gather(steps, settled)
-    plan = Plan(arena=0, steps=calls)
-    plan.inputs = {name: place_of(cut.stored[term], term) for name, term in cut.inputs.items()}
-    plan.input_types = {name: [list(t.outer), list(t.item), t.dtype] for name, t in inputs.items()}
-    plan.outputs = [place_of(cut.stored[term], term) for term in cut.outputs]
-    parameters = plan_memory(plan, cut)
-    watched = renumbered(watched, homes)
-    held = footprint(plan, parameters, cut, outputs, params)
-    return Lowered(plan, library.functions, parameters, watched, held, _largest(cut))
+            for each in _launches(builder, step, done):
+                arguments = [[a.buffer, a.base, a.extent] for a in each.arguments]
+                calls.append(KernelCall(library.add(each.function), arguments))
+        planner.note(step, len(calls))
+    planned = planner.plan(calls)
+    held = footprint(planned.plan, planned.parameters, builder.memory, outputs, params)
+    largest = _largest(builder.memory, cut.outputs)
+    return Lowered(
+        planned.plan,
+        library.functions,
+        planned.parameters,
+        planned.watched,
+        held,
+        cut.start,
+        largest,
+    )
 
 
-def _largest(cut: Partition) -> Term | None:
-    computed = [term for term, stored in cut.stored.items() if stored.buffer not in cut.arrays]
-    return max([*computed, *cut.outputs], key=lambda term: term.type.nbytes, default=None)
+def _launches(builder: KernelBuilder, step: Kernel | Fill, number: int) -> list[Launch]:
+    """What computes the program's step of that number, in order."""
+    from glenside.codegen.kernels import Nest
+    from glenside.codegen.products import ProductNest
+
+    if isinstance(step, Fill):
+        return [builder.fill(step)]
+    builder.at_step(number)
+    if step.anchor is not None and step.product is not None:
+        return ProductNest(builder, step, step.anchor, step.product).launches()
+    nest = Nest(builder, step)
+    return [nest.finish(nest.body())]
 
 
-def renumbered(
-    watched: Mapping[int, list[tuple[Term, Place]]], homes: Sequence[int]
-) -> dict[int, list[tuple[Term, Place]]]:
-    """What is there after which step, once steps were gathered."""
-    result: dict[int, list[tuple[Term, Place]]] = {}
-    for number, places in watched.items():
-        result.setdefault(homes[number] if number >= 0 else number, []).extend(places)
-    return result
+def _largest(memory: Memory, outputs: Sequence[Term]) -> Term | None:
+    computed = [
+        term for term, stored in memory.stored.items() if stored.buffer not in memory.arrays
+    ]
+    return max([*computed, *outputs], key=lambda term: term.type.nbytes, default=None)
 
 
 def check_sizes(outputs: Sequence[Term]) -> None:
@@ -280,102 +269,6 @@ def _compile(
         else:
             library.mod.import_module(made.mod)
     return module, library
-
-
-def place_of(stored: Any, term: Term) -> Place:
-    """The place of a term, given where the partition stored it."""
-    view: View = stored.view
-    axes = [[list(atom) for atom in axis] for axis in view.axes]
-    return Place(stored.buffer, stored.base + view.offset, axes, list(term.shape), term.dtype)
-
-
-def python_call(term: Term, stored: Mapping[Term, Any]) -> PythonCall:
-    """The step by which Python executes a call, a blocked product or a host operator."""
-    return PythonCall(
-        operator=term.op,
-        attributes=term.attributes,
-        types=[[list(c.outer), list(c.item), c.dtype] for c in term.children],
-        operands=[place_of(stored[c], c) for c in term.children],
-        result=place_of(stored[term], term),
-    )
-
-
-def plan_memory(plan: Plan, cut: Any, align: int = _ALIGN) -> dict[int, Array]:
-    """Gives every buffer its slot, ``align`` bytes apart; returns the parameters' arrays by buffer.
-
-    Buffers whose lifetimes do not meet share memory. A lifetime runs from the first step that
-    touches a buffer to the last one; inputs live from the start, outputs to the end.
-    """
-    last_step = len(plan.steps)
-    life: dict[int, list[int]] = {}
-
-    def touch(buffer: int, step: int) -> None:
-        span = life.setdefault(buffer, [step, step])
-        span[0], span[1] = min(span[0], step), max(span[1], step)
-
-    for place in plan.inputs.values():
-        touch(place.buffer, -1)
-    for number, step in enumerate(plan.steps):
-        if isinstance(step, KernelCall):
-            for buffer, _, _ in step.arguments:
-                touch(buffer, number)
-        elif isinstance(step, HostCall):
-            for place in (*step.operands.values(), *step.results.values()):
-                touch(place.buffer, number)
-        else:
-            for place in (*step.operands, step.result):
-                touch(place.buffer, number)
-    for place in plan.outputs:
-        touch(place.buffer, last_step)
-
-    parameters: dict[int, Array] = {}
-    plan.slots = [Slot(buffer.dtype, buffer.size) for buffer in cut.buffers]
-    for number, array in cut.arrays.items():
-        slot = plan.slots[number]
-        flat = array
-        if flat.size and flat.ndim == 1 and (flat.strides == (0,) or flat.size == 1):
-            slot.fill = flat[0].item()
-        elif not flat.size:
-            slot.fill = 0
-        elif number in life:
-            parameters[number] = _writable(np.ascontiguousarray(flat).reshape(-1))
-        else:
-            slot.fill, slot.size = 0, 1  # Bound, then folded into something else.
-    wanted = []
-    for number, slot in enumerate(plan.slots):
-        if number in cut.arrays:
-            continue
-        size = slot.size * np.dtype(slot.dtype).itemsize
-        wanted.append((number, -(-size // align) * align, life.get(number, [-1, -1])))
-    plan.arena = _assign(plan, wanted)
-    return parameters
-
-
-def _assign(plan: Plan, wanted: Sequence[tuple[int, int, Sequence[int]]]) -> int:
-    """Offsets in one arena, largest buffers first, each in the lowest gap; returns its size."""
-    taken: list[tuple[int, int, Sequence[int]]] = []  # offset, size, lifetime
-    total = 0
-    for number, size, life in sorted(wanted, key=lambda each: -each[1]):
-        busy = sorted(
-            (offset, length)
-            for offset, length, other in taken
-            if life[0] <= other[1] and other[0] <= life[1]
-        )
-        at = 0
-        for offset, length in busy:
-            if at + size <= offset:
-                break
-            at = max(at, offset + length)
-        taken.append((at, size, life))
-        plan.slots[number].offset = at
-        total = max(total, at + size)
-    return total
-
-
-def _writable(array: Array) -> Array:
-    """The array itself, or a copy where DLPack would not take it (it wants writable memory)."""
-    aligned = array.ctypes.data % array.dtype.itemsize == 0
-    return array if array.flags.writeable and aligned else array.copy()
 
 
 __all__ = ["Executable", "Lowered", "compile_terms", "lower_terms"]

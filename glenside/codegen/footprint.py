@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glenside.codegen.launch import KernelCall, Place, Plan, Slot
+from glenside.codegen.plan import KernelCall, Place, Plan, Slot
 from glenside.language.memory import spelled
 from glenside.language.term import Term, topological_order
 
 if TYPE_CHECKING:
-    from glenside.codegen.partition import Partition
+    from glenside.codegen.storage import Memory
 
 Array = np.ndarray[Any, Any]
 
@@ -72,14 +72,14 @@ class Footprint:
 def footprint(
     plan: Plan,
     parameters: Mapping[int, Array],
-    cut: Partition,
+    memory: Memory,
     outputs: Sequence[Term],
     params: Mapping[str, Array],
 ) -> Footprint:
     """Counts what a planned program holds.
 
     :param parameters: its parameters' arrays by buffer.
-    :param cut: what it was planned from, scratch buffers included.
+    :param memory: what it was planned from, scratch buffers included.
     :param outputs: the program, whose ``tensor`` leaves among ``params`` are the model's own
         parameters.
     """
@@ -91,7 +91,7 @@ def footprint(
     # One element is left of what is bound and then folded into something else.
     filled = sum(_size(slot) for slot in plan.slots if slot.fill is not None and slot.size > 1)
     kept = filled + sum(array.nbytes for array in parameters.values())
-    valued = {stored.buffer for stored in cut.stored.values()} | cut.arrays.keys()
+    valued = {stored.buffer for stored in memory.stored.values()} | memory.arrays.keys()
     return Footprint(
         inputs=inputs,
         results=results,
@@ -99,7 +99,7 @@ def footprint(
         intermediates=max(plan.arena - own, 0),
         derived=max(kept - weights, 0),
         scratch=_scratch(plan, valued),
-        largest=_largest(cut, {*operands, *cut.arrays, *(p.buffer for p in plan.outputs)}),
+        largest=_largest(memory, {*operands, *memory.arrays, *(p.buffer for p in plan.outputs)}),
     )
 
 
@@ -125,10 +125,10 @@ def _scratch(plan: Plan, valued: Collection[int]) -> dict[str, int]:
     return found
 
 
-def _largest(cut: Partition, apart: Collection[int]) -> dict[str, int]:
+def _largest(memory: Memory, apart: Collection[int]) -> dict[str, int]:
     """The largest values that are no operands, constants or results, a buffer once."""
     sizes: dict[int, tuple[int, str]] = {}
-    for term, stored in cut.stored.items():
+    for term, stored in memory.stored.items():
         if stored.buffer not in apart and term.type.nbytes:
             what = term["function"] if term.op == "compute" else term.op
             told = term.type.nbytes, f"{what} {term.type}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from glenside.codegen.launch import HostCall, KernelCall, Place, PythonCall
+from glenside.codegen.plan import HostCall, KernelCall, Place, PythonCall
 from glenside.language.host import HostNode, named_outputs
 
 Step = KernelCall | PythonCall | HostCall

@@ -1,4 +1,4 @@
-"""Loop nests: one TIR function for every kernel of a partition.
+"""Loop nests: one TIR function for every kernel of a program.
 
 The nests are written out directly, tile by tile: full tiles and edge tiles are separate bodies, so
 no inner loop tests a bound, and accumulators are local arrays that LLVM keeps in registers.
@@ -15,17 +15,11 @@ from typing import Any
 import numpy as np
 
 from glenside.codegen import scalars, schedule
-from glenside.codegen.layout import (
-    View,
-    axis_size,
-    compose_inverse,
-    row_major,
-    split_atoms,
-)
 from glenside.codegen.loops import (
     Expr,
     Index,
     Stmt,
+    all_of,
     allocate,
     declare,
     get,
@@ -36,17 +30,20 @@ from glenside.codegen.loops import (
     sequence,
     shifted,
     spread,
-    strides_of,
     vectorised,
 )
 from glenside.codegen.lower import Lowering, write
-from glenside.codegen.partition import (
-    Fill,
-    Kernel,
-    Partition,
-)
-from glenside.codegen.storage import Buffer, Origin, Stored, compact, repeated
+from glenside.codegen.program.record import Cut, Fill, Kernel
+from glenside.codegen.storage import Memory, Origin, Stored
 from glenside.codegen.totals import Totals
+from glenside.codegen.views import (
+    View,
+    axis_size,
+    compose_inverse,
+    row_major,
+    split_atoms,
+    strides_of,
+)
 from glenside.language.shape import FLOATS, Shape
 from glenside.language.term import Term
 
@@ -72,23 +69,16 @@ class Launch:
 
 
 class KernelBuilder:
-    """Builds the functions of one partition; packed weights are added to its buffers."""
+    """Builds the functions of one program; packed weights are added to its memory.
 
-    def __init__(self, partition: Partition, machine: schedule.Machine) -> None:
-        self.partition, self.machine = partition, machine
+    :param memory: where they are added; a copy of the program's by default.
+    """
+
+    def __init__(self, cut: Cut, machine: schedule.Machine, memory: Memory | None = None) -> None:
+        self.cut, self.machine = cut, machine
+        self.memory = cut.memory.copy() if memory is None else memory
         self._packed: dict[tuple[Any, ...], int] = {}
         self._step = 0
-
-    def build(self, kernel: Kernel, step: int) -> list[Launch]:
-        """The launches that compute a kernel, the partition's step of that number, in order."""
-        self.at_step(step)
-        if kernel.anchor is not None and kernel.product is not None:
-            # Imported here, since a product's nest is built upon the plain one below.
-            from glenside.codegen.products import ProductNest
-
-            return ProductNest(self, kernel, kernel.anchor, kernel.product).launches()
-        nest = Nest(self, kernel)
-        return [nest.finish(nest.body())]
 
     def at_step(self, step: int) -> None:
         """From now on, values are read where they lie before the step of that number."""
@@ -96,7 +86,7 @@ class KernelBuilder:
 
     def fill(self, fill: Fill) -> Launch:
         """Writes the margins of a buffer."""
-        buffer = self.partition.buffers[fill.buffer]
+        buffer = self.memory.buffers[fill.buffer]
         target = declare("out", buffer.size, buffer.dtype)
         view = fill.view
         loops = [
@@ -128,33 +118,27 @@ class KernelBuilder:
                 slabs.append(nested(extents, slab))
         return Launch(prim_func([target], sequence(slabs)), [Argument(fill.buffer, 0, buffer.size)])
 
+    def packed(
+        self, key: tuple[Any, ...], dtype: str, make: Callable[[], tuple[Array, Origin | None]]
+    ) -> int:
+        """The buffer with a parameter as kernels want it, made once for each key.
+
+        :param key: what the elements and their order depend on.
+        :param make: gives the elements, and what they are made of where that is known.
+        """
+        if key not in self._packed:
+            array, origin = make()
+            self._packed[key] = self.memory.constant(array, dtype, origin)
+        return self._packed[key]
+
     def view(self, term: Term) -> View | None:
         """The view of a term that lies in memory; folded constants are put there on demand."""
-        partition = self.partition
-        if term not in partition.stored and term in partition.weights:
-            weights = partition.weights[term]
-            array, view = compact(weights)
-            origin = Origin(term, repeated(weights))
-            number = self.constant(array.reshape(-1), term.dtype, origin)
-            partition.stored[term] = Stored(number, 0, view)
-        stored = partition.stored.get(term)
-        if stored is None or partition.since.get(term, 0) > self._step:
+        if term not in self.memory.stored and term in self.cut.weights:
+            self.memory.keep(term, self.cut.weights[term])
+        stored = self.memory.stored.get(term)
+        if stored is None or self.cut.since.get(term, 0) > self._step:
             return None
         return stored.view
-
-    def constant(self, array: Array, dtype: str, origin: Origin | None = None) -> int:
-        """A new buffer that holds ``array``, which is made of ``origin``."""
-        self.partition.buffers.append(Buffer(max(array.size, 1), dtype))
-        number = len(self.partition.buffers) - 1
-        self.partition.arrays[number] = array
-        if origin is not None:
-            self.partition.origins[number] = origin
-        return number
-
-    def scratch(self, size: int, dtype: str) -> int:
-        """A new buffer that lives only around the kernels that use it."""
-        self.partition.buffers.append(Buffer(max(size, 1), dtype))
-        return len(self.partition.buffers) - 1
 
 
 class Nest:
@@ -163,16 +147,15 @@ class Nest:
     def __init__(self, builder: KernelBuilder, kernel: Kernel) -> None:
         self.builder, self.kernel = builder, kernel
         self.machine = builder.machine
-        partition = builder.partition
         self.tail = kernel.tail
-        self.target: Stored = kernel.into or partition.stored[kernel.tail]
+        self.target: Stored = kernel.into or builder.memory.stored[kernel.tail]
         self._buffers: dict[Term, Any] = {}
         self.parameters: list[Any] = []
         self.arguments: list[Argument] = []
         computed = {kernel.anchor} if kernel.into else {kernel.anchor, kernel.tail}
         self.lowering = Lowering(
             lambda term: None if term in computed else builder.view(term),
-            partition.constants,
+            builder.cut.constants,
             self._read_buffer,
         )
         self._given: Expr = None
@@ -194,7 +177,7 @@ class Nest:
 
     def _read_buffer(self, term: Term) -> Any:
         if term not in self._buffers:
-            stored = self.builder.partition.stored[term]
+            stored = self.builder.memory.stored[term]
             buffer = declare(f"in{len(self.parameters)}", stored.extent, term.dtype)
             self._buffers[term] = buffer
             self.parameters.append(buffer)
@@ -288,11 +271,8 @@ class Nest:
         """Whether the tail has an element at a loop index; None where it always does."""
         from tvm import tirx
 
-        if not self.edges:
-            return None
-        place = self.tail_index(index)
-        tests = [tirx.LT(place[axis], self.tail.shape[axis]) for axis in self.edges]
-        return tests[0] if len(tests) == 1 else tirx.all(*tests)
+        place = self.tail_index(index) if self.edges else ()
+        return all_of([tirx.LT(place[axis], self.tail.shape[axis]) for axis in self.edges])
 
     def store(self, index: Sequence[Any], value: Expr | None = None) -> Stmt:
         """Stores the tail's element at a loop index, if it has one there."""

@@ -209,13 +209,11 @@ def advance(index: Index, loop: Loop, position: Any) -> None:
         index[axis] = index[axis] + digit * weight
 
 
-def strides_of(shape: Sequence[int]) -> list[int]:
-    """Row-major strides."""
-    result, step = [], 1
-    for size in reversed(shape):
-        result.append(step)
-        step *= max(size, 1)
-    return result[::-1]
+def all_of(tests: Sequence[Expr]) -> Expr | None:
+    """Whether all tests hold; None where there are none."""
+    from tvm import tirx
+
+    return None if not tests else tests[0] if len(tests) == 1 else tirx.all(*tests)
 
 
 def loops_of(axis: int, atoms: Sequence[tuple[int, int]], size: int) -> list[Loop]:

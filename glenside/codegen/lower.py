@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from glenside.codegen import scalars
-from glenside.codegen.layout import View
-from glenside.codegen.loops import current_lanes, declare
+from glenside.codegen.loops import all_of, current_lanes, declare
+from glenside.codegen.program.kinds import is_tuple_only
+from glenside.codegen.views import View, move_view
 from glenside.language.functions import FUNCTIONS
 from glenside.language.operators import VIEWS, fill_value
 from glenside.language.shape import FLOATS, SIGNED, Shape
@@ -30,35 +31,6 @@ MOST_WRITTEN_OUT = 16
 TVM's simplifier does write them out: a value that is used twice in what is used twice, and so on,
 takes it exponential time, and such are chains of maxima. What is larger goes through a cell of
 memory, which it does not look through and which compilers keep in a register."""
-
-
-def move_view(term: Term, view: View) -> View | None:
-    """The view of ``term``, an operator of :data:`VIEWS`, given that of its operand."""
-    child = term.children[0]
-    match term.op:
-        case "access":
-            return view
-        case "transpose":
-            return view.transpose(term["permutation"])
-        case "squeeze":
-            return view.squeeze(term["axis"])
-        case "unsqueeze":
-            return view.unsqueeze(term["axis"])
-        case "broadcast":
-            return view.broadcast(term["shape"])
-        case "slice":
-            return view.slice(term["axis"], term["low"], term["high"], term["step"])
-        case "flatten" | "reshape":
-            return view.reshape(term.shape)
-        case "pad":
-            value = fill_value(term["value"], term.dtype)
-            return view.pad(term["axis"], term["before"], term["after"], value, term["interior"])
-        case "windows":
-            dilation = term["dilation"] or (1,) * len(term["shape"])
-            split = child.type.split
-            counts = term.outer[split:]
-            return view.windows(split, term["shape"], term["stride"], dilation, counts)
-    raise AssertionError(term.op)
 
 
 class Access:
@@ -363,9 +335,9 @@ class Lowering:
             if step > 1:
                 inside.append(tirx.EQ(tirx.floormod(_expr(place), step), 0))
                 place = tirx.floordiv(_expr(place), step)
-            if not inside:
+            condition = all_of(inside)
+            if condition is None:
                 return source(index)
-            condition = inside[0] if len(inside) == 1 else tirx.all(*inside)
             old = [place if k == axis else i for k, i in enumerate(index)]
             return tirx.if_then_else(condition, self.scoped(lambda: source(old)), fill)
 
@@ -503,17 +475,6 @@ class Lowering:
         if name == "mean":
             result = scalars.mean(result, child.item[0], inner)
         return scalars.convert(result, inner, term.dtype)
-
-
-def is_tuple_only(term: Term) -> bool:
-    """Whether a reduction has no more to reduce than a short tuple axis, so it acts elementwise."""
-    (child,) = term.children
-    return (
-        FUNCTIONS[term["function"]].kind == "reduce"
-        and term["function"] not in ("argmax", "argmin")
-        and len(child.item) == 1
-        and 1 <= child.item[0] <= 2
-    )
 
 
 def read(buffer: Any, address: Any, dtype: str) -> Expr:

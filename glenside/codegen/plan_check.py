@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from glenside.codegen.launch import (
+from glenside.codegen.plan import (
     ALIGN,
     Entry,
     HostCall,
@@ -25,13 +25,12 @@ from glenside.codegen.launch import (
     stored_dtype,
     tuples,
 )
+from glenside.codegen.program.kinds import STEPS
 from glenside.errors import TargetError
-from glenside.language import CALLS, AccessType, builders, make
+from glenside.language import AccessType, builders, make
 from glenside.language.memory import require
 from glenside.language.shape import MAX_RANK, check_dtype
 
-_PYTHON = CALLS | {"host_op"}
-"""Operators of steps that Python executes."""
 _DEVICES = ("opencl", "cuda")
 _HASH = re.compile(r"[0-9a-f]{16}")
 _KERNEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -179,7 +178,7 @@ def _check_launch(plan: Plan, call: KernelCall, what: str) -> None:
 
 
 def _check_python(plan: Plan, step: PythonCall, what: str) -> None:
-    if step.operator not in _PYTHON:
+    if step.operator not in STEPS:
         raise ValueError(f"{what}: Python executes no {step.operator!r}")
     types = [_access(each, what) for each in step.types]
     if len(types) != len(step.operands):

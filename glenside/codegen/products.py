@@ -11,7 +11,6 @@ import numpy as np
 
 from glenside.codegen import scalars, schedule
 from glenside.codegen.kernels import Argument, KernelBuilder, Launch, Nest
-from glenside.codegen.layout import single_stride
 from glenside.codegen.loops import (
     Expr,
     Index,
@@ -33,7 +32,8 @@ from glenside.codegen.loops import (
     vectorised,
 )
 from glenside.codegen.lower import read, write
-from glenside.codegen.partition import Kernel, Product
+from glenside.codegen.program.record import Kernel, Product
+from glenside.codegen.views import single_stride
 from glenside.language.term import Term
 
 Array = np.ndarray[Any, Any]
@@ -169,9 +169,9 @@ class ProductNest(Nest):
             tuple(self._depth_atoms()[1]),
             self.batch,
         )
-        known = self.builder._packed.get(key)
-        if known is not None:
-            return known
+        return self.builder.packed(key, self.operand_dtype, lambda: (self._packed(weights), None))
+
+    def _packed(self, weights: Array) -> Array:
         groups = math.prod(weights.shape[: self.batch])
         size = groups * self._padded * self.depth
         if weights.size and all(
@@ -179,10 +179,7 @@ class ProductNest(Nest):
         ):
             # One number throughout: stored as such, expanded when the program is loaded.
             value = weights[(0,) * weights.ndim]
-            packed = np.broadcast_to(np.asarray(value, weights.dtype), (size,))
-            number = self.builder.constant(packed, self.operand_dtype)
-            self.builder._packed[key] = number
-            return number
+            return np.broadcast_to(np.asarray(value, weights.dtype), (size,))
         atoms, order = self._depth_atoms()
         matrix = weights.reshape(groups, self.m, *atoms)
         packed = np.zeros(size, weights.dtype)
@@ -194,16 +191,14 @@ class ProductNest(Nest):
                 part = packed[at : at + self.depth * width].reshape(self.depth, width)
                 part[:, :count] = rows.T
                 at += self.depth * width
-        number = self.builder.constant(packed, self.operand_dtype)
-        self.builder._packed[key] = number
-        return number
+        return packed
 
     def _pack_at_run_time(self) -> tuple[int, Launch]:
         """A kernel that packs an operand computed at run time, and the buffer it fills."""
         product = self.product
         groups = math.prod(product.vector.shape[: self.batch])
         size = groups * self._padded * self.depth
-        number = self.builder.scratch(size, self.operand_dtype)
+        number = self.builder.memory.add(size, self.operand_dtype)
         nest = Reader(self.builder, self.kernel)
         out = declare("out", size, self.operand_dtype)
         access = nest.lowering.access(product.vector)
@@ -285,13 +280,13 @@ class ProductNest(Nest):
 
     def launches(self) -> list[Launch]:
         before: list[Launch] = []
-        weights = self.builder.partition.weights.get(self.product.vector)
+        weights = self.builder.cut.weights.get(self.product.vector)
         if weights is not None:
             packed = self._pack_constant(weights)
         else:
             packed, launch = self._pack_at_run_time()
             before.append(launch)
-        size = self.builder.partition.buffers[packed].size
+        size = self.builder.memory.buffers[packed].size
         self.packed = declare("packed", size, self.operand_dtype)
         self._packed_size = size
         self._steps = -(-self.pixel_loops[-1].size // self.tile.pixels)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from glenside.codegen.layout import Margin, View, normal, row_major, split_atoms
-from glenside.codegen.lower import move_view
+from glenside.codegen.views import Margin, View, normal, row_major, split_atoms, strides_of
 from glenside.language.term import Term
 
 Array = np.ndarray[Any, Any]
@@ -30,7 +29,7 @@ class Buffer:
 class Origin:
     """What a parameter's buffer is made of: the value of a term that depends on parameters alone.
 
-    ``pack`` moves elements and adds zeros; None: they lie as :func:`compact` leaves them.
+    ``pack`` moves elements and adds zeros; None: they lie as :meth:`Memory.keep` leaves them.
     ``repeated`` names the axes along which the value is the same throughout. ``rounded`` says that
     elements are rounded to tf32 as well.
     """
@@ -55,14 +54,41 @@ class Stored:
         return occupied(self.view)
 
 
-def replay(chain: Iterable[Term], view: View) -> View | None:
-    """The moves of ``chain`` applied to a view, first one first."""
-    current: View | None = view
-    for term in chain:
-        if current is None:
-            return None
-        current = move_view(term, current)
-    return current
+@dataclass
+class Memory:
+    """The buffers of a program and what lies in them. Kernels add what they need for themselves."""
+
+    buffers: list[Buffer] = field(default_factory=list)
+    stored: dict[Term, Stored] = field(default_factory=dict)
+    arrays: dict[int, Array] = field(default_factory=dict)
+    """What parameters' buffers hold, by number."""
+    origins: dict[int, Origin] = field(default_factory=dict)
+    """What those arrays are made of, where that is known."""
+
+    def copy(self) -> Memory:
+        """The same, to which others can add."""
+        return Memory(
+            self.buffers.copy(), self.stored.copy(), self.arrays.copy(), self.origins.copy()
+        )
+
+    def add(self, size: int, dtype: str) -> int:
+        """A new buffer's number."""
+        self.buffers.append(Buffer(max(size, 1), dtype))
+        return len(self.buffers) - 1
+
+    def constant(self, array: Array, dtype: str, origin: Origin | None = None) -> int:
+        """A new buffer that holds ``array``, which is made of ``origin``."""
+        number = self.add(array.size, dtype)
+        self.arrays[number] = array
+        if origin is not None:
+            self.origins[number] = origin
+        return number
+
+    def keep(self, term: Term, array: Array) -> None:
+        """Puts a known value, without its repetitions, into a buffer of its own."""
+        small = np.ascontiguousarray(without_repetitions(array)).reshape(-1)
+        number = self.constant(small, term.dtype, Origin(term, repeated(array)))
+        self.stored[term] = Stored(number, 0, repeating(array))
 
 
 def repeated(array: Array) -> tuple[int, ...]:
@@ -71,13 +97,17 @@ def repeated(array: Array) -> tuple[int, ...]:
     return tuple(k for k, (stride, size) in enumerate(sizes) if stride == 0 and size > 1)
 
 
-def compact(array: Array) -> tuple[Array, View]:
-    """An array without its repetitions: contiguous elements, and the view that repeats them."""
+def without_repetitions(array: Array) -> Array:
+    """One element along each axis along which an array is known to be the same throughout."""
+    if not array.ndim:
+        return array
     still = repeated(array)
-    keep = tuple(slice(0, 1) if k in still else slice(None) for k in range(array.ndim))
-    small = np.ascontiguousarray(array[keep]) if array.ndim else array.reshape(1)
-    shape = small.shape if array.ndim else ()
-    return small, row_major(shape).broadcast(array.shape)
+    return array[tuple(slice(0, 1) if k in still else slice(None) for k in range(array.ndim))]
+
+
+def repeating(array: Array) -> View:
+    """The view by which those elements are the whole array again."""
+    return row_major(without_repetitions(array).shape).broadcast(array.shape)
 
 
 def inner_stride(axis: Sequence[tuple[int, int]]) -> int:
@@ -88,7 +118,7 @@ def inner_stride(axis: Sequence[tuple[int, int]]) -> int:
 def ranking(over: View, space: tuple[int, ...], order: Sequence[int]) -> list[tuple[int, int]]:
     """A sort key for each axis of ``over``: where its innermost atom stands in the loop order."""
     position = {axis: k for k, axis in enumerate(order)}
-    limits = bounds(space)
+    limits = strides_of(space)
     keys = []
     for axis in over.axes:
         if not axis:
@@ -100,15 +130,6 @@ def ranking(over: View, space: tuple[int, ...], order: Sequence[int]) -> list[tu
         )
         keys.append((position[owner], -stride))
     return keys
-
-
-def bounds(shape: tuple[int, ...]) -> list[int]:
-    """Row-major strides of a shape."""
-    result, step = [], 1
-    for size in reversed(shape):
-        result.append(step)
-        step *= max(size, 1)
-    return result[::-1]
 
 
 def arrange(
@@ -124,7 +145,7 @@ def arrange(
 
     With ``skew`` rows are kept from lying a multiple of a page apart.
     """
-    limits = bounds(space)
+    limits = strides_of(space)
     pieces: list[tuple[tuple[int, int], int, int, int]] = []  # key, axis, place in axis, size
     position = {axis: k for k, axis in enumerate(order)}
     for k, axis in enumerate(over.axes):

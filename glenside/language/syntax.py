@@ -48,13 +48,14 @@ def to_text(*roots: Term) -> str:
     bindings = []
     for term in order:
         if uses[term] > 1 and (term.children or len(roots) > 1 or term not in roots):
-            bindings.append(f"(%{len(names)} {_print(term, names)})")
+            bindings.append(f"(%{len(names)} {spell_term(term, names)})")
             names[term] = f"%{len(names)}"
-    body = " ".join(names.get(root) or _print(root, names) for root in roots)
+    body = " ".join(names.get(root) or spell_term(root, names) for root in roots)
     return f"(let ({' '.join(bindings)}) {body})" if bindings else body
 
 
-def _print(root: Term, names: Mapping[Term, str]) -> str:
+def spell_term(root: Term, names: Mapping[Term, str]) -> str:
+    """The text of a term; what of it has a name is called by that."""
     pieces: list[str] = []
     stack: list[Term | str] = [root]
     while stack:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import glenside.hw_targets.systolic_array  # noqa: F401  (registers the unit)
-from glenside.codegen import launch
 from glenside.codegen.compile import compile_terms
+from glenside.codegen.load import load as load_compiled
+from glenside.codegen.plan import PARAMETERS
 from glenside.errors import InputError
 from glenside.language import OPERATORS, evaluate
 from glenside.language.builders import (
@@ -147,8 +148,8 @@ def test_memory_is_shared_between_values():
 LOADS = """
 import sys
 import numpy as np
-from glenside.codegen import launch
-program = launch.load(sys.argv[1])
+from glenside.codegen.load import load as load_compiled
+program = load_compiled(sys.argv[1])
 with np.load(sys.argv[2]) as given:
     (result,) = program.run({"x": given["x"]})
     assert np.array_equal(result, given["y"])
@@ -169,7 +170,7 @@ def test_a_saved_program_runs_without_the_compiler(tmp_path):
     )
     sizes = {file.name: file.stat().st_size for file in (tmp_path / "net").iterdir()}
     # The weights that are one number are not written out.
-    assert sizes[launch.PARAMETERS] < sum(params[w].size for w in ("w0", "w1", "w3")) * 4 + 4096
+    assert sizes[PARAMETERS] < sum(params[w].size for w in ("w0", "w1", "w3")) * 4 + 4096
 
 
 def test_a_saved_program_with_calls(tmp_path):
@@ -177,12 +178,12 @@ def test_a_saved_program_with_calls(tmp_path):
     product = blocked("systolic-array", (4, 4), access(a, 1), access(tensor("b", (6, 5)), 1))
     (got,), given, program = run(elementwise("neg", product), {"b": weights(6, 5)})
     program.save(tmp_path)
-    np.testing.assert_array_equal(launch.load(tmp_path).run(given)[0], got)
+    np.testing.assert_array_equal(load_compiled(tmp_path).run(given)[0], got)
 
 
 def test_loading_what_is_no_program(tmp_path):
     with pytest.raises(InputError, match="holds no saved program"):
-        launch.load(tmp_path)
+        load_compiled(tmp_path)
 
 
 def test_wrong_inputs_are_named():

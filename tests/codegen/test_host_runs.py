@@ -4,8 +4,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from glenside.codegen import launch
 from glenside.codegen.compile import compile_terms
+from glenside.codegen.launch import available_threads
+from glenside.codegen.load import load
+from glenside.codegen.plan import HostCall
 from glenside.errors import GlensideError, TargetError
 from glenside.language import builders, evaluate, topological_order
 from glenside.language.host import HostSession
@@ -30,7 +32,7 @@ def compiled(*outputs, **params):
 
 
 def host_steps(program):
-    return [step for step in program.plan.steps if isinstance(step, launch.HostCall)]
+    return [step for step in program.plan.steps if isinstance(step, HostCall)]
 
 
 def test_operators_in_a_chain_run_together():
@@ -101,7 +103,7 @@ def test_bfloat16_goes_in_and_out():
 def test_a_saved_program_has_its_runs(tmp_path):
     program = compiled(host("Mish", host("Celu", leaf())))
     program.save(tmp_path)
-    loaded = launch.load(tmp_path)
+    loaded = load(tmp_path)
     assert loaded.plan.steps == program.plan.steps
     np.testing.assert_array_equal(loaded.run({"x": X})[0], program.run({"x": X})[0])
 
@@ -118,7 +120,7 @@ def test_threads_sleep_between_runs(monkeypatch):
     compiled(host("Elu", leaf(shape=(5, 7))))
     (options,) = made
     assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
-    assert options.intra_op_num_threads == launch.available_threads()
+    assert options.intra_op_num_threads == available_threads()
 
 
 def test_what_onnxruntime_refuses_is_named():

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from glenside.codegen.launch import Entry, KernelCall, Plan, Slot, TensorMap
+from glenside.codegen.plan import Entry, KernelCall, Plan, Slot, TensorMap
 from glenside.codegen.plan_check import check_plan
 from glenside.errors import TargetError
 

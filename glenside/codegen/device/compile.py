@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glenside.codegen.compile import (
-    check_sizes,
-    place_of,
-    plan_memory,
-    python_call,
-    renumbered,
-)
+from glenside.codegen.compile import check_sizes
 from glenside.codegen.device.device import Code, Device, Refused
 from glenside.codegen.device.executable import DeviceExecutable, MappedProduct
 from glenside.codegen.footprint import Footprint, footprint
-from glenside.codegen.host_runs import gather
-from glenside.codegen.launch import KernelCall, Place, Plan, PythonCall
+from glenside.codegen.plan import KernelCall, PythonCall
+from glenside.codegen.program.cut import cut_program
+from glenside.codegen.program.planning import Planner
+from glenside.codegen.program.record import Cut, Kernel, PythonStep
+from glenside.codegen.storage import Memory
 from glenside.interrupt import in_background
 from glenside.language.shape import HALVES, AccessType
 from glenside.language.term import Term, topological_order
@@ -34,7 +31,7 @@ if TYPE_CHECKING:
     )
     from glenside.codegen.gpu.mapping.product import ProductMapping
     from glenside.codegen.gpu.space import ProductSpace
-    from glenside.codegen.partition import Partition
+    from glenside.codegen.program.record import Cut
 
 Array = np.ndarray[Any, Any]
 Progress = Callable[[str, int, int], None]
@@ -91,19 +88,17 @@ def compile_for_device(
             continue
         number = next(numbered)
         arguments = [step.arguments[k] for k in text.orders[number]]
-        # Kernels of a plain partition say themselves where in a buffer a value starts.
+        # Kernels of a plain program say themselves where in a buffer a value starts.
         assert not any(each.base for each in arguments), step.name
         listed = [[each.buffer, each.base, each.extent] for each in arguments]
         calls.append(KernelCall(text.names[number], listed))
-    plan, parameters, homes = _planned(cut, calls)
+    planned = made.planner.plan(calls, _ALIGN)
+    plan, parameters = planned.plan, planned.parameters
     plan.device, plan.kernels = dialect, text.entries
-    plan.input_types = {name: [list(t.outer), list(t.item), t.dtype] for name, t in inputs.items()}
     code = in_background(build, text.text) if build is not None and text.text else Code(text.text)
     if progress:
         progress("compile", 1, 1)
-    executable = DeviceExecutable(
-        plan, parameters, code, _module(kernels), renumbered(made.watched, homes), device
-    )
+    executable = DeviceExecutable(plan, parameters, code, _module(kernels), planned.watched, device)
 
     def otherwise(problem: Refused) -> DeviceExecutable:
         numbers = [n for n, name in enumerate(text.names) if name in problem.kernels]
@@ -121,9 +116,9 @@ def compile_for_device(
         )
 
     executable.otherwise = otherwise
-    executable.products = made.products
-    executable.footprint = footprint(plan, parameters, cut, outputs, params)
-    executable.origins = {n: each for n, each in cut.origins.items() if n in parameters}
+    executable.products, executable.start = made.products, cut.start
+    executable.footprint = footprint(plan, parameters, made.memory, outputs, params)
+    executable.origins = {n: each for n, each in made.memory.origins.items() if n in parameters}
     return executable
 
 
@@ -149,8 +144,8 @@ def plan_for_device(
         else KernelCall(step.name, [[a.buffer, a.base, a.extent] for a in step.arguments])
         for step in made.steps
     ]
-    plan, parameters, _ = _planned(cut, calls)
-    sizes = [slot.size * np.dtype(slot.dtype).itemsize for slot in plan.slots]
+    planned = made.planner.plan(calls, _ALIGN)
+    sizes = [slot.size * np.dtype(slot.dtype).itemsize for slot in planned.plan.slots]
 
     def seconds(kernel: DeviceKernel) -> float:
         if kernel.predicted is not None:
@@ -159,7 +154,7 @@ def plan_for_device(
         return limits.launch_seconds + moved / limits.bandwidth
 
     return DevicePlan(
-        footprint(plan, parameters, cut, outputs, params),
+        footprint(planned.plan, planned.parameters, made.memory, outputs, params),
         {kernel.name: seconds(kernel) for kernel in made.kernels},
         [product.mapping for product in made.products.values()],
     )
@@ -176,35 +171,21 @@ class DevicePlan:
     """Of its products, in order."""
 
 
-def _planned(
-    cut: Partition, calls: Sequence[KernelCall | PythonCall]
-) -> tuple[Plan, dict[int, Array], list[int]]:
-    """The plan of the steps, parameters by buffer, and what became of each step's number."""
-    settled = {*cut.arrays, *(cut.stored[term].buffer for term in cut.inputs.values())}
-    gathered, homes = gather(calls, settled)
-    plan = Plan(arena=0, steps=gathered)
-    plan.inputs = {name: place_of(cut.stored[term], term) for name, term in cut.inputs.items()}
-    plan.outputs = [place_of(cut.stored[term], term) for term in cut.outputs]
-    return plan, plan_memory(plan, cut, _ALIGN), homes
-
-
 def cut_for_device(
     outputs: Sequence[Term],
     inputs: Mapping[str, AccessType],
     params: Mapping[str, Array],
     limits: DeviceLimits,
-) -> Partition:
+) -> Cut:
     """The program cut into steps, as a device with these limits is to compute it.
 
     :raises InputError: a ``tensor`` leaf is neither an input nor a parameter.
     :raises TargetError: the device lacks a dtype.
     """
     from glenside.codegen.gpu.interface import check_dtypes
-    from glenside.codegen.partition import partition
 
-    cut = partition(
-        outputs, inputs, params, plain=True, rows_last=_on_matrix_units(outputs, limits)
-    )
+    rows_last = _on_matrix_units(outputs, limits)
+    cut = cut_program(outputs, inputs, params, plain=True, rows_last=rows_last)
     check_dtypes(cut, limits)
     return cut
 
@@ -250,19 +231,20 @@ class Refusals:
 
 @dataclass
 class _Steps:
-    """The kernels, all steps in order, what is complete after which, and products by launch; the
-    step of every launch, and the space and mapping of steps that are products."""
+    """The kernels, all steps in order, and products by launch; the step of every launch, and the
+    space and mapping of steps that are products."""
 
+    memory: Memory
+    planner: Planner
     kernels: list[DeviceKernel] = field(default_factory=list)
     steps: list[DeviceKernel | PythonCall] = field(default_factory=list)
-    watched: dict[int, list[tuple[Term, Place]]] = field(default_factory=dict)
     products: dict[int, MappedProduct] = field(default_factory=dict)
     owners: list[int] = field(default_factory=list)
     mapped: dict[int, tuple[str, ProductMapping]] = field(default_factory=dict)
 
 
 def _steps(
-    cut: Partition,
+    cut: Cut,
     limits: DeviceLimits,
     dialect: Dialect,
     choose: Choose | None,
@@ -274,15 +256,10 @@ def _steps(
     from glenside.codegen.gpu.fallback import element_kernel
     from glenside.codegen.gpu.interface import make_builder
     from glenside.codegen.gpu.mapping.choose import chosen_mapping
-    from glenside.codegen.partition import Kernel, PythonStep
 
     builder = make_builder(cut)
     smallest = replace(limits, threads_per_group=limits.warp)
-    result = _Steps()
-    result.watched[-1] = [
-        (cut.origin.get(term, term), place_of(cut.stored[term], term))
-        for term in cut.inputs.values()
-    ]
+    result = _Steps(builder.memory, Planner(cut, builder.memory))
 
     def noted(space: ProductSpace, limits: DeviceLimits) -> ProductMapping:
         key = space.key()
@@ -294,7 +271,6 @@ def _steps(
     for number, step in enumerate(cut.steps):
         if progress:
             progress("lower", number, len(cut.steps))
-        written: Term | None
         if isinstance(step, Kernel):
             if number in refusals.plain:
                 made = [element_kernel(builder, step, number, smallest)]
@@ -305,15 +281,10 @@ def _steps(
             result.kernels += made
             result.owners += [number] * len(made)
             result.steps += made
-            written = step.tail if step.into is None else None
         else:
-            assert isinstance(step, PythonStep)  # A plain partition has no margins to fill.
-            result.steps.append(python_call(step.term, cut.stored))
-            written = step.term
-        if written is not None:
-            place = place_of(cut.stored[written], written)
-            known = result.watched.setdefault(len(result.steps) - 1, [])
-            known.append((cut.origin.get(written, written), place))
+            assert isinstance(step, PythonStep)  # A plain program has no margins to fill.
+            result.steps.append(result.planner.python_call(step))
+        result.planner.note(step, len(result.steps))
     return result
 
 

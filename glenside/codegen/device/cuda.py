@@ -13,7 +13,7 @@ import numpy as np
 
 from glenside.codegen.device.device import Code, Launch, Memory, Refused, Unsuitable
 from glenside.codegen.device.driver import DriverLaunch
-from glenside.codegen.launch import Entry
+from glenside.codegen.plan import Entry
 from glenside.errors import TargetError
 
 Array = np.ndarray[Any, Any]

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from glenside.codegen.launch import Entry
+from glenside.codegen.plan import Entry
 from glenside.errors import TargetError
 
 Array = np.ndarray[Any, Any]

@@ -12,7 +12,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from glenside.codegen.launch import Entry, TensorMap
+from glenside.codegen.plan import Entry, TensorMap
 from glenside.errors import TargetError
 
 _SERIALIZATION = 6

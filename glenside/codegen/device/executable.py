@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glenside.codegen.device.device import Code, Device, Launch, Memory, Refused, Unsuitable
-from glenside.codegen.launch import (
+from glenside.codegen.launch import host_session, python_function
+from glenside.codegen.plan import (
     PLAN,
     HostCall,
     KernelCall,
@@ -24,9 +25,7 @@ from glenside.codegen.launch import (
     Plan,
     PythonCall,
     file_hash,
-    host_session,
     is_constant,
-    python_function,
     write_parameters,
 )
 from glenside.errors import InputError, TargetError
@@ -35,6 +34,7 @@ from glenside.language.term import Term
 if TYPE_CHECKING:
     from glenside.codegen.device.cuda import CudaDevice
     from glenside.codegen.footprint import Footprint
+    from glenside.codegen.program.record import Cut
     from glenside.codegen.storage import Origin
 
 Array = np.ndarray[Any, Any]
@@ -102,6 +102,8 @@ class DeviceExecutable:
         """What it holds; likewise None."""
         self.origins: dict[int, Origin] = {}
         """What parameters are made of, by their slot; likewise."""
+        self.start: Cut | None = None
+        """What the passes were given that cut the program; likewise None."""
         self.otherwise: Callable[[Refused], DeviceExecutable] | None = None
         """Compiles the program without kernels that the device turned out not to run; None where
         there is no compiler: in a loaded program."""

@@ -12,7 +12,7 @@ from glenside.codegen.gpu.dispatch import space_of
 from glenside.codegen.gpu.interface import Choose, DeviceLimits, make_builder
 from glenside.codegen.gpu.mapping.explain import MappingExplanation, explained
 from glenside.codegen.gpu.mapping.reading import read_mapping
-from glenside.codegen.partition import Kernel
+from glenside.codegen.program.record import Kernel
 from glenside.language.shape import AccessType
 from glenside.language.term import Term
 

@@ -14,7 +14,7 @@ from glenside.codegen.gpu.launching import (
     COPY,
     PACKED,
 )
-from glenside.codegen.launch import Entry
+from glenside.codegen.plan import Entry
 
 if TYPE_CHECKING:
     from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits, Dialect

@@ -18,7 +18,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from glenside.codegen.device.device import Code, Device, Launch, Refused
-from glenside.codegen.launch import Entry
+from glenside.codegen.plan import Entry
 from glenside.errors import TargetError
 from glenside.files import replacing, write_bytes, write_text
 from glenside.language.shape import is_float
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         Dialect,
     )
     from glenside.codegen.gpu.mapping.product import ProductMapping
-    from glenside.codegen.partition import Kernel, Partition
+    from glenside.codegen.program.record import Cut, Kernel
     from glenside.codegen.storage import Origin
     from glenside.language.term import Term
 
@@ -173,7 +173,7 @@ class Trials:
 
 
 def make_trials(
-    cut: Partition,
+    cut: Cut,
     number: int,
     space: str,
     limits: DeviceLimits,
@@ -183,7 +183,7 @@ def make_trials(
     reference: bool = True,
     cache: int = 0,
 ) -> Trials:
-    """The ways to compute step ``number`` of a partition, one for each mapping that can be lowered.
+    """The ways to compute step ``number`` of a program, one for each mapping that can be lowered.
 
     :param cache: bytes of the device's cache if the model's parameters do not fit into it, else 0.
     :param reference: whether the first way is one thread an element, as a check of the others.
@@ -195,20 +195,14 @@ def make_trials(
     from glenside.codegen.gpu.interface import make_builder
 
     # What the ways add (packed parameters, scratch memory) is let go of with them.
-    cut = replace(
-        cut,
-        buffers=list(cut.buffers),
-        stored=dict(cut.stored),
-        arrays=dict(cut.arrays),
-        origins=dict(cut.origins),
-    )
+    memory = cut.memory.copy()
     step: Kernel = cut.steps[number]  # type: ignore[assignment]
-    place = step.into or cut.stored[step.tail]
+    place = step.into or memory.stored[step.tail]
     result = Trials(space, Code(""), {}, {}, place.buffer, [], cache=cache)
     kernels: list[DeviceKernel] = []
     ways: list[ProductMapping | None] = [None] if reference else []
     for mapping in [*ways, *mappings]:
-        builder = make_builder(cut)
+        builder = make_builder(cut, memory)
         try:
             if mapping is None:
                 made = [element_kernel(builder, step, number, limits)]
@@ -240,12 +234,12 @@ def make_trials(
         for launch in trial.launches:
             launch[1][:] = [launch[1][k] for k in printed[launch[0]].order]
             for buffer in launch[1]:
-                held = cut.buffers[buffer]
+                held = memory.buffers[buffer]
                 result.buffers[buffer] = (held.dtype, held.size)
-                if buffer in cut.arrays:
-                    result.arrays[buffer] = cut.arrays[buffer]
-                if buffer in cut.origins:
-                    result.origins[buffer] = cut.origins[buffer]
+                if buffer in memory.arrays:
+                    result.arrays[buffer] = memory.arrays[buffer]
+                if buffer in memory.origins:
+                    result.origins[buffer] = memory.origins[buffer]
     text = tidied(program.text, dialect)
     result.code = Code(text) if build is None else build(text)
     return result

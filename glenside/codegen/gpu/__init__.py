@@ -1,1 +1,1 @@
-"""Kernels for OpenCL and CUDA devices: thread-bound TIR from the steps of a partition."""
+"""Kernels for OpenCL and CUDA devices: thread-bound TIR from the steps of a program."""

@@ -11,7 +11,7 @@ from glenside.codegen.gpu.mapping.kinds import THREADS, kind_of
 from glenside.codegen.gpu.space import ProductSpace, product_space
 from glenside.codegen.gpu.tensor.printer import Unprintable
 from glenside.codegen.kernels import KernelBuilder
-from glenside.codegen.partition import Kernel
+from glenside.codegen.program.record import Kernel
 from glenside.codegen.small_maps import small_map
 
 
@@ -23,7 +23,7 @@ def make_kernels(
     dialect: Dialect,
     choose: Choose | None = None,
 ) -> list[DeviceKernel]:
-    """The launches of step ``number`` of the builder's partition, in order.
+    """The launches of step ``number`` of the builder's program, in order.
 
     :param choose: names the mapping of products; by default the predicted best.
     :raises TargetError: the device lacks a dtype, or a limit does not admit any kernel.
@@ -69,16 +69,16 @@ def _product_kernels(
 
 
 def space_of(builder: KernelBuilder, step: Kernel, limits: DeviceLimits) -> ProductSpace | None:
-    """The space of a step of the builder's partition, None where it is no product, or a small map
+    """The space of a step of the builder's program, None where it is no product, or a small map
     that is written out."""
-    if step.anchor is None or small_map(step.anchor, builder.partition.weights) is not None:
+    if step.anchor is None or small_map(step.anchor, builder.cut.weights) is not None:
         return None
     nest = ElementNest(builder, step, limits)
     return product_space(
         step.anchor,
         nest.lowering.access,
         nest.lowering.is_leaf,
-        lambda term: term in builder.partition.weights,
+        lambda term: term in builder.cut.weights,
         nest.by_space,
         step.tail,
     )

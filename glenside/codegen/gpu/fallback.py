@@ -13,7 +13,6 @@ from glenside.codegen import scalars
 from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits
 from glenside.codegen.kernels import KernelBuilder, Nest
-from glenside.codegen.layout import row_major
 from glenside.codegen.loops import (
     Expr,
     Index,
@@ -26,8 +25,9 @@ from glenside.codegen.loops import (
     sequence,
     unflatten,
 )
-from glenside.codegen.partition import Kernel
+from glenside.codegen.program.record import Kernel
 from glenside.codegen.totals import Totals
+from glenside.codegen.views import row_major
 from glenside.language.term import Term
 
 _GROUP = 128
@@ -37,7 +37,7 @@ _GROUP = 128
 def element_kernel(
     builder: KernelBuilder, step: Kernel, number: int, limits: DeviceLimits
 ) -> DeviceKernel:
-    """The launch that computes a step of a partition, the one of that number."""
+    """The launch that computes a step of a program, the one of that number."""
     builder.at_step(number)
     return ElementNest(builder, step, limits).device_kernel(f"step_{number}")
 

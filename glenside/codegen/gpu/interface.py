@@ -1,9 +1,9 @@
 """What the kernels of a GPU are made for (:class:`DeviceLimits`) and what they are
 (:class:`DeviceKernel`).
 
-A program is cut by ``partition(..., plain=True)``; :mod:`~glenside.codegen.gpu.dispatch` turns each
-of its steps into kernels. They are launched in order on the partition's buffers: scratch buffers
-and packed parameters are added to the partition, so that whoever plans memory sees them like any
+A program is cut by ``cut_program(..., plain=True)``; :mod:`~glenside.codegen.gpu.dispatch` turns
+each of its steps into kernels. They are launched in order on the program's buffers: scratch buffers
+and packed parameters are added to the builder's memory, so that whoever plans it sees them like any
 other.
 """
 
@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from glenside.codegen.kernels import Argument, KernelBuilder
-from glenside.codegen.launch import TensorMap
-from glenside.codegen.partition import Partition
+from glenside.codegen.plan import TensorMap
+from glenside.codegen.program.record import Cut
 from glenside.codegen.schedule import Machine
+from glenside.codegen.storage import Memory
 from glenside.errors import TargetError
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class DeviceKernel:
     """One launch: a thread-bound TIR function, or text in the device's language, and its arguments.
 
     ``function`` takes one buffer an argument, in the order of ``arguments``; each is ``extent``
-    elements of a buffer of the partition from element ``base`` on. ``source`` is given instead of
+    elements of a buffer of the program from element ``base`` on. ``source`` is given instead of
     ``function`` where TIR cannot say what is meant; its entry point is called ``name``, it takes
     pointers in the same order, and all its local memory is asked for at the launch; of functions
     only what goes beyond the device's ``static_local_bytes`` is.
@@ -184,18 +185,18 @@ class DeviceKernel:
         return self.block[0] * self.block[1] * self.block[2]
 
 
-def make_builder(partition: Partition) -> KernelBuilder:
-    """What a program's kernels share: one for each partition."""
+def make_builder(cut: Cut, memory: Memory | None = None) -> KernelBuilder:
+    """What a program's kernels share."""
     # The machine serves the processor's schedules only; lanes of scalars here.
-    return KernelBuilder(partition, Machine("", 4, 16))
+    return KernelBuilder(cut, Machine("", 4, 16), memory)
 
 
-def check_dtypes(partition: Partition, limits: DeviceLimits) -> None:
+def check_dtypes(cut: Cut, limits: DeviceLimits) -> None:
     """Refuses a program that holds values of a dtype the device cannot compute with.
 
     :raises TargetError: names the dtype and the device.
     """
-    used = {np.dtype(buffer.dtype).name for buffer in partition.buffers}
+    used = {np.dtype(buffer.dtype).name for buffer in cut.memory.buffers}
     for dtype, present in (("float16", limits.fp16), ("float64", limits.fp64)):
         if dtype in used and not present:
             raise TargetError(f"{limits.name} has no {dtype}, which the program uses")

@@ -31,7 +31,7 @@ from glenside.codegen.loops import (
     sequence,
     vectorised,
 )
-from glenside.codegen.partition import Kernel
+from glenside.codegen.program.record import Kernel
 from glenside.codegen.small_maps import SmallMap, small_map
 
 Array = np.ndarray[Any, Any]
@@ -41,7 +41,7 @@ def map_kernel(
     builder: KernelBuilder, step: Kernel, number: int, limits: DeviceLimits
 ) -> DeviceKernel | None:
     """The launch of a step that is such a map, the one of that number; None for other steps."""
-    found = small_map(step.anchor, builder.partition.weights)
+    found = small_map(step.anchor, builder.cut.weights)
     if found is None:
         return None
     builder.at_step(number)

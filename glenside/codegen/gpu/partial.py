@@ -20,6 +20,7 @@ from glenside.codegen.kernels import Argument, KernelBuilder
 from glenside.codegen.loops import (
     Index,
     Stmt,
+    all_of,
     allocate,
     declare,
     get,
@@ -28,7 +29,7 @@ from glenside.codegen.loops import (
     unflatten,
     vectorised,
 )
-from glenside.codegen.partition import Kernel
+from glenside.codegen.program.record import Kernel
 
 if TYPE_CHECKING:
     from glenside.codegen.gpu.threads.tiling import Tiling
@@ -152,7 +153,7 @@ class PartialSums(ElementNest):
             for at, size, tile in zip(place, sizes, tiles, strict=True)
             if size % tile
         ]
-        return None if not tests else tests[0] if len(tests) == 1 else tirx.all(*tests)
+        return all_of(tests)
 
     def _give(self, value: Any) -> None:
         self.give(scalars.convert(value, self.inner, self.anchor.dtype))
@@ -191,8 +192,7 @@ class PartialSums(ElementNest):
         if math.prod(self.padded) % columns:
             tests.append(tirx.LT(place[1], math.prod(self.padded)))
         value = get(buffer, column * (rows + 1) + row)
-        guard = None if not tests else tests[0] if len(tests) == 1 else tirx.all(*tests)
-        return index, value, guard
+        return index, value, all_of(tests)
 
     @functools.cached_property
     def _columns_fast(self) -> bool:

@@ -16,7 +16,6 @@ from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.fallback import ElementNest
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits
 from glenside.codegen.kernels import KernelBuilder
-from glenside.codegen.layout import row_major
 from glenside.codegen.loops import (
     Expr,
     Index,
@@ -28,8 +27,9 @@ from glenside.codegen.loops import (
     sequence,
     unflatten,
 )
-from glenside.codegen.partition import Kernel
+from glenside.codegen.program.record import Kernel
 from glenside.codegen.totals import Totals
+from glenside.codegen.views import row_major
 from glenside.language.functions import FUNCTIONS
 from glenside.language.term import Term
 
@@ -48,7 +48,7 @@ _ADJACENT = 32
 def shared_kernel(
     builder: KernelBuilder, step: Kernel, number: int, limits: DeviceLimits
 ) -> DeviceKernel | None:
-    """The launch that computes a step of a partition; None where a thread for each result does as
+    """The launch that computes a step of a program; None where a thread for each result does as
     well, or the step has no such reduction."""
     anchor = step.anchor
     if anchor is None or not anchor.type.size:

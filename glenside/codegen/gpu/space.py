@@ -31,10 +31,16 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from glenside.codegen import scalars
-from glenside.codegen.layout import Atom, View, row_major, single_stride, split_atoms
-from glenside.codegen.loops import strides_of
 from glenside.codegen.lower import Access
-from glenside.codegen.storage import replay
+from glenside.codegen.views import (
+    Atom,
+    View,
+    replay,
+    row_major,
+    single_stride,
+    split_atoms,
+    strides_of,
+)
 from glenside.language.operators import VIEWS, fill_value
 from glenside.language.shape import Shape
 from glenside.language.term import Term, topological_order

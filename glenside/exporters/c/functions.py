@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from glenside.codegen.compile import Lowered
-from glenside.codegen.launch import KernelCall, Place, PythonCall, Slot
+from glenside.codegen.plan import KernelCall, Place, PythonCall, Slot
 from glenside.errors import TargetError
 from glenside.exporters.c.driver import UnitFunction, UnitFunctions
 from glenside.exporters.c.kernels import CKernel, Scratch, c_kernels, c_type

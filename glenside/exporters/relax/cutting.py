@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from glenside.codegen.lower import is_tuple_only
+from glenside.codegen.program.folding import live
+from glenside.codegen.program.kinds import is_reduction
 from glenside.language import Term, topological_order
-from glenside.language.functions import FUNCTIONS
 from glenside.language.operators import RENUMBERING, Moves, transformers
 
 Array = np.ndarray[Any, Any]
@@ -60,7 +60,7 @@ class Cut:
 def cut(outputs: Sequence[Term], forced: Iterable[Term], params: Mapping[str, Array]) -> Cut:
     """Decides what is materialised; ``forced`` terms are, if they compute anything."""
     known = _fold(outputs, params)
-    order = _live(outputs, known)
+    order = live(outputs, known)
     wanted = {plain_source(term) for term in outputs} | set(forced)
     result = Cut(order, set(), known)
     _keep_what_is_shared(result, wanted)
@@ -73,14 +73,6 @@ def plain_source(term: Term) -> Term:
     while term.op in RENUMBERING:
         term = term.children[0]
     return term
-
-
-def is_reduction(term: Term) -> bool:
-    """Whether a term needs a kernel with a loop that reduces, or a whole row."""
-    if term.op != "compute":
-        return False
-    kind = FUNCTIONS[term["function"]].kind
-    return kind == "vector" or (kind == "reduce" and not is_tuple_only(term))
 
 
 def _computes(term: Term) -> bool:
@@ -169,15 +161,3 @@ def _evaluate(term: Term, values: Mapping[Term, Array]) -> Array:
     arrays = [values[child] for child in term.children]
     types = tuple(child.type for child in term.children)
     return np.asarray(term.operator.evaluate(arrays, types, term.attributes))
-
-
-def _live(outputs: Sequence[Term], known: Mapping[Term, Array]) -> list[Term]:
-    """The terms that are computed, children first; what is known is left out."""
-    live: set[Term] = set()
-    stack = [term for term in outputs if term not in known]
-    while stack:
-        term = stack.pop()
-        if term not in live:
-            live.add(term)
-            stack.extend(c for c in term.children if c not in known and c not in live)
-    return [term for term in topological_order(outputs) if term in live]

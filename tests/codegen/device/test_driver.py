@@ -7,7 +7,7 @@ import ctypes
 import pytest
 
 from glenside.codegen.device import driver
-from glenside.codegen.launch import Entry, Plan, TensorMap
+from glenside.codegen.plan import Entry, Plan, TensorMap
 from glenside.errors import TargetError
 
 MAP = TensorMap(1, 64, "float16", (96, 13, 7), (192, 2496), (64, 9, 1), (1, 2, 1), 128)

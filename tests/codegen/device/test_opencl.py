@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, given, settings
 
 import glenside
 from glenside.check import relative_error
-from glenside.codegen import launch
 from glenside.codegen.device import opencl
 from glenside.codegen.device.device import Launch, Refused
 from glenside.codegen.device.limits import opencl_limits
 from glenside.codegen.gpu import opencl_c
 from glenside.codegen.gpu.devices import device_profile
+from glenside.codegen.plan import Entry, KernelCall
 from glenside.errors import InputError, TargetError
 from glenside.frontends import load_model
 from glenside.language import OPERATORS, evaluate
@@ -78,7 +78,7 @@ def test_what_is_computed_of_nothing():
 def test_host_operators_split_the_program():
     term, params = a_call_and_a_host_operator()
     program = check(term, params, tolerance=1e-3)
-    kinds = [not isinstance(step, launch.KernelCall) for step in program.plan.steps]
+    kinds = [not isinstance(step, KernelCall) for step in program.plan.steps]
     assert sum(kinds) == 2 and not kinds[0] and not kinds[-1]
 
 
@@ -89,7 +89,7 @@ def test_equal_kernels_stand_in_the_source_once():
         y = elementwise("relu", convolution(y, kernel, pads=(1, 1, 1, 1)))
     params = {f"w{layer}": weights(8, 8, 3, 3, seed=layer) / 8 for layer in range(3)}
     program = check(y, params)
-    calls = [step for step in program.plan.steps if isinstance(step, launch.KernelCall)]
+    calls = [step for step in program.plan.steps if isinstance(step, KernelCall)]
     assert len(calls) == 3 * len(program.plan.kernels)
 
 
@@ -243,13 +243,13 @@ def test_a_source_that_the_device_refuses_is_one_line():
     device = opencl.OpenCLDevice()
     code = launch_code("__kernel void k(__global float *x) { x[0] = y; }")
     with pytest.raises(TargetError, match=r"cannot build the source: .*error") as caught:
-        device.build(code, {"k": launch.Entry([1, 1, 1], [1, 1, 1])})
+        device.build(code, {"k": Entry([1, 1, 1], [1, 1, 1])})
     assert "\n" not in str(caught.value)
 
 
 def test_kernels_that_do_not_build_together_are_built_apart(monkeypatch):
     texts = [f"__kernel void k{n}(__global int* x) {{ x[0] = {n}; }}\n" for n in (1, 2)]
-    device, entry = opencl.OpenCLDevice(), launch.Entry([1, 1, 1], [1, 1, 1])
+    device, entry = opencl.OpenCLDevice(), Entry([1, 1, 1], [1, 1, 1])
     make = device._built
 
     def alone(source):
@@ -277,7 +277,7 @@ def test_launches_with_and_without_events(native, monkeypatch):
     if not native:
         monkeypatch.setattr(device, "_enqueue", None)
     text = "__kernel void k(__global int* x) { x[get_global_id(0)] += get_group_id(0); }"
-    entry = launch.Entry([3, 1, 1], [2, 1, 1])
+    entry = Entry([3, 1, 1], [2, 1, 1])
     device.build(launch_code(text), {"k": entry})
     memory = device.allocate(24)
     device.write(memory, 0, np.zeros(6, "int32"))
@@ -289,7 +289,7 @@ def test_launches_with_and_without_events(native, monkeypatch):
     for host in (False, True):
         times = device.time(run, 2, host)
         assert len(times) == 2 and min(times) > 0
-    too_many = Launch("k", launch.Entry([1, 1, 1], [1 << 20, 1, 1]), [memory])
+    too_many = Launch("k", Entry([1, 1, 1], [1 << 20, 1, 1]), [memory])
     with pytest.raises(Refused, match=r"kernel k: .* does not run it: .*INVALID_WORK"):
         device.prepare([too_many])()
 
@@ -438,7 +438,7 @@ def test_gen_workgroup_size(most):
 
 
 def test_gen_workgroup_size_of_a_kernel_by_hand():
-    entry = launch.Entry([1, 1, 1], [5000, 1, 1])
+    entry = Entry([1, 1, 1], [5000, 1, 1])
     with pytest.raises(TargetError, match="5000 threads in a group"):
         opencl.OpenCLDevice().build(
             launch_code("__kernel void k(__global float* x) { x[0] = 1; }"), {"k": entry}

@@ -17,7 +17,7 @@ from glenside.codegen.gpu.dispatch import space_of
 from glenside.codegen.gpu.interface import make_builder
 from glenside.codegen.gpu.mapping import tuning
 from glenside.codegen.gpu.mapping.choose import InfeasibleMapping, best_mappings, chosen_mapping
-from glenside.codegen.partition import partition
+from glenside.codegen.program.cut import cut_program
 from glenside.errors import TargetError
 from glenside.language import evaluate
 from glenside.language.builders import elementwise, tensor
@@ -60,9 +60,9 @@ def layer():
 
 
 def layer_cut():
-    """The convolution's partition, the number of its product's step, and the product's space."""
+    """The convolution cut into steps, the number of its product's step, and the product's space."""
     term, params, _ = layer()
-    cut = partition([term], {"x": leaves([term])["x"]}, params, plain=True)
+    cut = cut_program([term], {"x": leaves([term])["x"]}, params, plain=True)
     builder = make_builder(cut)
     builder.at_step(0)
     return cut, 0, space_of(builder, cut.steps[0], opencl_limits())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from glenside.codegen.gpu.interface import (
     DeviceLimits,
     make_builder,
 )
-from glenside.codegen.partition import Kernel, Partition, partition
+from glenside.codegen.program.cut import cut_program
+from glenside.codegen.program.record import Cut, Kernel
 from glenside.language import Term, topological_order
 from glenside.language.shape import is_float
 
@@ -33,9 +35,9 @@ def device_kernels(
     params: Mapping[str, np.ndarray],
     limits: DeviceLimits = POCL,
     choose: Any = None,
-) -> tuple[Partition, list[DeviceKernel]]:
+) -> tuple[Cut, list[DeviceKernel]]:
     """The cut program and its launches in order, each by a name of its own."""
-    cut = partition(outputs, inputs, params, plain=True)
+    cut = cut_program(outputs, inputs, params, plain=True)
     builder = make_builder(cut)
     made: list[DeviceKernel] = []
     for number, step in enumerate(cut.steps):
@@ -43,7 +45,7 @@ def device_kernels(
         made += make_kernels(builder, step, number, limits, "opencl", choose)
     names = [kernel.name for kernel in made]
     assert len(set(names)) == len(names)
-    return cut, made
+    return replace(cut, memory=builder.memory), made
 
 
 def run_on_opencl(
@@ -64,9 +66,7 @@ def run_on_opencl(
 class Device:
     """The buffers and kernels of one program on the first OpenCL device."""
 
-    def __init__(
-        self, cut: Partition, kernels: Sequence[DeviceKernel], limits: DeviceLimits
-    ) -> None:
+    def __init__(self, cut: Cut, kernels: Sequence[DeviceKernel], limits: DeviceLimits) -> None:
         self.cl = pytest.importorskip("pyopencl")
         self.cut, self.kernels, self.context = cut, kernels, _context(self.cl)
         self.program = emit(kernels, "opencl", limits)
@@ -80,10 +80,10 @@ class Device:
         cl, cut = self.cl, self.cut
         queue = cl.CommandQueue(self.context)
         memory = []
-        for number, buffer in enumerate(cut.buffers):
+        for number, buffer in enumerate(cut.memory.buffers):
             host = _poisoned(buffer.size, buffer.dtype)
-            if number in cut.arrays:
-                array = np.ascontiguousarray(cut.arrays[number]).reshape(-1)
+            if number in cut.memory.arrays:
+                array = np.ascontiguousarray(cut.memory.arrays[number]).reshape(-1)
                 _inner(host)[: array.nbytes] = array.view(np.uint8)
             memory.append(host)
         for name, term in cut.inputs.items():
@@ -112,7 +112,7 @@ class Device:
 
     def _window(self, memory: Sequence[np.ndarray], term: Term) -> np.ndarray:
         """A value's elements in a buffer, one axis an atom."""
-        place = self.cut.stored[term]
+        place = self.cut.memory.stored[term]
         dtype = np.dtype(term.dtype)
         atoms = [atom for axis in place.view.axes for atom in axis]
         if not term.type.size:
@@ -153,7 +153,7 @@ def space_and_step(
     params = params or {}
     leaves = [each for each in topological_order([term]) if each.op == "tensor"]
     inputs = {each["name"]: each.type for each in leaves if each["name"] not in params}
-    cut = partition([term], inputs, params, plain=True)
+    cut = cut_program([term], inputs, params, plain=True)
     builder = make_builder(cut)
     for number, step in enumerate(cut.steps):
         assert isinstance(step, Kernel)

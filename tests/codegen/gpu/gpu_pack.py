@@ -167,7 +167,7 @@ def _streamed(seed: int) -> Any:
 def run(folder: Path, only: str = "") -> int:
     import traceback
 
-    from glenside.codegen.launch import load
+    from glenside.codegen.load import load
 
     failed = []
     files = [file for file in sorted(folder.glob("*.npz")) if only in file.stem]

@@ -21,8 +21,9 @@ from glenside.codegen.gpu.mapping.kinds import kind_of
 from glenside.codegen.gpu.tensor.geometry import geometry_of
 from glenside.codegen.gpu.tensor.mapping import UnitMapping
 from glenside.codegen.gpu.tensor.tiling import UnitTiling
-from glenside.codegen.launch import TensorMap
-from glenside.codegen.partition import Kernel, Partition, partition
+from glenside.codegen.plan import TensorMap
+from glenside.codegen.program.cut import cut_program
+from glenside.codegen.program.record import Cut, Kernel
 from glenside.language import Term, topological_order
 
 HOPPER = replace(device_profile("cuda:sm_90"), tf32=True)
@@ -35,7 +36,7 @@ class Case:
     """A program of one product, its kernel, and the arrays it is run on."""
 
     name: str
-    cut: Partition
+    cut: Cut
     kernel: DeviceKernel
     inputs: Mapping[str, np.ndarray]
     tiling: UnitTiling
@@ -54,7 +55,7 @@ def make_case(
     """The first kernel of the product in ``term``; ``mapping`` may be a function of its
     geometry."""
     leaves = {t["name"]: t for t in topological_order([term]) if t.op == "tensor"}
-    cut = partition([term], {k: leaves[k].type for k in inputs}, params, plain=True)
+    cut = cut_program([term], {k: leaves[k].type for k in inputs}, params, plain=True)
     (step,) = cut.steps
     assert isinstance(step, Kernel)
     builder = make_builder(cut)
@@ -67,6 +68,7 @@ def make_case(
         mapping = mapping(geometry)
     nest = kind_of(mapping).nest(builder, step, limits, space, mapping)
     first, *rest = nest.kernels(name)
+    cut = replace(cut, memory=builder.memory)
     return Case(name, cut, first, inputs, nest.tiling, rest)
 
 
@@ -180,13 +182,13 @@ def _map(number: int, described: TensorMap) -> str:
 
 def _memory(case: Case) -> list[np.ndarray]:
     cut, hosts = case.cut, []
-    for number, buffer in enumerate(cut.buffers):
+    for number, buffer in enumerate(cut.memory.buffers):
         size = buffer.size * np.dtype(buffer.dtype).itemsize
         whole = np.full(size + 2 * _GUARD + 64, 0xFF, np.uint8)
         shift = -whole.ctypes.data % 64
         host = whole[shift : shift + size + 2 * _GUARD]
-        if number in cut.arrays:
-            array = np.ascontiguousarray(cut.arrays[number]).reshape(-1)
+        if number in cut.memory.arrays:
+            array = np.ascontiguousarray(cut.memory.arrays[number]).reshape(-1)
             _inner(host)[: array.nbytes] = array.view(np.uint8)
         hosts.append(host)
     for name, term in cut.inputs.items():
@@ -199,8 +201,8 @@ def _inner(host: np.ndarray) -> np.ndarray:
     return host[_GUARD : host.size - _GUARD]
 
 
-def _window(cut: Partition, hosts: Sequence[np.ndarray], term: Term) -> np.ndarray:
-    place = cut.stored[term]
+def _window(cut: Cut, hosts: Sequence[np.ndarray], term: Term) -> np.ndarray:
+    place = cut.memory.stored[term]
     dtype = np.dtype(term.dtype)
     atoms = [atom for axis in place.view.axes for atom in axis]
     data = _inner(hosts[place.buffer]).view(dtype)[place.base + place.view.offset :]

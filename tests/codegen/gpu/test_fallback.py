@@ -10,7 +10,7 @@ import pytest
 from glenside.codegen.gpu.devices import device_profile
 from glenside.codegen.gpu.emit import emit
 from glenside.codegen.gpu.interface import DeviceKernel, check_dtypes
-from glenside.codegen.partition import partition
+from glenside.codegen.program.cut import cut_program
 from glenside.errors import TargetError
 from glenside.language import FUNCTIONS, Term, evaluate
 from glenside.language.builders import (
@@ -102,7 +102,7 @@ def test_empty_arrays() -> None:
 
 def test_a_dtype_that_the_device_lacks_is_named() -> None:
     x = tensor("x", (4,), "float16")
-    cut = partition([elementwise("relu", x)], {"x": x.type}, {}, plain=True)
+    cut = cut_program([elementwise("relu", x)], {"x": x.type}, {}, plain=True)
     with pytest.raises(TargetError, match="opencl:cpu has no float16"):
         check_dtypes(cut, POCL)
     check_dtypes(cut, dataclasses.replace(POCL, fp16=True))

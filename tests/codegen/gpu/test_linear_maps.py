@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glenside.codegen.partition import Kernel, partition
+from glenside.codegen.program.cut import cut_program
+from glenside.codegen.program.record import Kernel
 from glenside.codegen.small_maps import SmallMap, small_map
 from glenside.extraction import extract
 from glenside.hw_targets import find_target
@@ -112,7 +113,7 @@ def test_any_matrix_of_many_zeros(swapped: bool) -> None:
     matrix = (np.eye(5, dtype="float32") - np.eye(5, k=1, dtype="float32"))[:, :4]
     matrix[2] = 0
     term = _map(matrix, 4, swapped)
-    cut = partition([term], {"x": tensor("x", (3, 11)).type}, {"m": matrix}, plain=True)
+    cut = cut_program([term], {"x": tensor("x", (3, 11)).type}, {"m": matrix}, plain=True)
     (step,) = cut.steps
     assert isinstance(step, Kernel)
     found = small_map(step.anchor, cut.weights)
@@ -127,7 +128,9 @@ def test_any_matrix_of_many_zeros(swapped: bool) -> None:
 
 def test_dense_matrices_are_left_to_tiles() -> None:
     matrix = RNG.standard_normal((5, 4)).astype("float32")
-    cut = partition([_map(matrix, 4)], {"x": tensor("x", (3, 11)).type}, {"m": matrix}, plain=True)
+    cut = cut_program(
+        [_map(matrix, 4)], {"x": tensor("x", (3, 11)).type}, {"m": matrix}, plain=True
+    )
     (step,) = cut.steps
     assert isinstance(step, Kernel)
     assert small_map(step.anchor, cut.weights) is None

@@ -16,7 +16,8 @@ from glenside.codegen.gpu.mapping.reading import read_mapping
 from glenside.codegen.gpu.matrices.mapping import MatrixMapping
 from glenside.codegen.gpu.matrices.tiling import MatrixShape, as_matrices
 from glenside.codegen.gpu.space import ProductSpace
-from glenside.codegen.partition import Kernel, partition
+from glenside.codegen.program.cut import cut_program
+from glenside.codegen.program.record import Kernel
 from glenside.language import Term
 from glenside.language.builders import (
     access,
@@ -51,7 +52,7 @@ def _pointwise(images: int, channels: int, size: tuple[int, int], filters: int) 
 
 
 def _space(term: Term, params: dict[str, np.ndarray], shape: tuple[int, ...]) -> ProductSpace:
-    cut = partition([term], {"x": tensor("x", shape).type}, params, plain=True)
+    cut = cut_program([term], {"x": tensor("x", shape).type}, params, plain=True)
     builder = make_builder(cut)
     (step,) = cut.steps
     assert isinstance(step, Kernel)

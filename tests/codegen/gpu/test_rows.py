@@ -10,7 +10,8 @@ import pytest
 from glenside.codegen.gpu.fallback import element_kernel
 from glenside.codegen.gpu.interface import make_builder
 from glenside.codegen.gpu.rows import shared_kernel
-from glenside.codegen.partition import Kernel, partition
+from glenside.codegen.program.cut import cut_program
+from glenside.codegen.program.record import Kernel
 from glenside.language import Term, evaluate
 from glenside.language.builders import access, compute, elementwise, pad, tensor, transpose, windows
 from tests.codegen.codegen_help import compare
@@ -21,7 +22,7 @@ WIDE = dataclasses.replace(POCL, compute_units=132, unit_threads=2048)
 
 
 def kernel_of(term: Term):
-    cut = partition([term], {"x": x.type, "z": z.type}, {}, plain=True)
+    cut = cut_program([term], {"x": x.type, "z": z.type}, {}, plain=True)
     (step,) = cut.steps
     assert isinstance(step, Kernel)
     builder = make_builder(cut)
@@ -62,7 +63,7 @@ def test_values() -> None:
 def test_few_terms_and_many_results_are_left_alone() -> None:
     assert kernel_of(compute("sum", access(x, 3)))[0] is None
     big = tensor("x", (4096, 1024, 64))
-    cut = partition([compute("sum", access(big, 2))], {"x": big.type}, {}, plain=True)
+    cut = cut_program([compute("sum", access(big, 2))], {"x": big.type}, {}, plain=True)
     (step,) = cut.steps
     assert isinstance(step, Kernel)
     assert shared_kernel(make_builder(cut), step, 0, WIDE) is None

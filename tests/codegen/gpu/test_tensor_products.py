@@ -8,6 +8,7 @@ import pytest
 
 from glenside.codegen.device.nvcc import compile_cubin, find_nvcc
 from glenside.codegen.gpu.devices import device_profile
+from glenside.codegen.gpu.dispatch import make_kernels
 from glenside.codegen.gpu.emit import emit
 from glenside.codegen.gpu.mapping.choose import best_mappings
 from glenside.codegen.gpu.mapping.reading import read_mapping
@@ -22,6 +23,7 @@ from glenside.errors import TargetError
 from glenside.hw_targets import find_target
 from glenside.language import Term, evaluate
 from glenside.language import builders as b
+from tests.codegen.gpu.gpu_help import POCL, Device
 from tests.codegen.gpu.tensor_help import HOPPER, emulate, make_case
 
 FEW = replace(HOPPER, name="few", compute_units=2)
@@ -461,10 +463,9 @@ def test_rounding_to_tf32_is_to_the_nearest():
 
 def test_results_lie_with_their_rows_innermost():
     """A whole network in that layout, computed by an OpenCL device."""
-    from glenside.codegen.gpu.dispatch import make_kernels
     from glenside.codegen.gpu.interface import make_builder
-    from glenside.codegen.partition import Kernel, partition
-    from tests.codegen.gpu.gpu_help import POCL, Device
+    from glenside.codegen.program.cut import cut_program
+    from glenside.codegen.program.record import Kernel
 
     x, one, two = (
         b.tensor("x", (2, 6, 9, 8)),
@@ -479,15 +480,15 @@ def test_results_lie_with_their_rows_innermost():
     rng = np.random.default_rng(0)
     arrays = {t["name"]: rng.standard_normal(t.shape).astype("f") for t in (x, one, two, three)}
     params = {key: arrays[key] for key in ("one", "two", "three")}
-    cut = partition(outputs, {"x": x.type}, params, plain=True, rows_last=True)
-    assert [axis[-1][1] for axis in cut.stored[first].view.axes] == [8 * 72, 1, 64, 8]
-    assert [axis[-1][1] for axis in cut.stored[x].view.axes] == [6 * 72, 72, 8, 1]
+    cut = cut_program(outputs, {"x": x.type}, params, plain=True, rows_last=True)
+    assert [axis[-1][1] for axis in cut.memory.stored[first].view.axes] == [8 * 72, 1, 64, 8]
+    assert [axis[-1][1] for axis in cut.memory.stored[x].view.axes] == [6 * 72, 72, 8, 1]
     builder = make_builder(cut)
     kernels = []
     for number, step in enumerate(cut.steps):
         assert isinstance(step, Kernel)
         kernels += make_kernels(builder, step, number, POCL, "opencl")
-    got = Device(cut, kernels, POCL).run({"x": arrays["x"]})
+    got = Device(replace(cut, memory=builder.memory), kernels, POCL).run({"x": arrays["x"]})
     for mine, right in zip(got, evaluate(outputs, arrays), strict=True):
         np.testing.assert_allclose(mine, right, rtol=1e-4, atol=1e-4)
 

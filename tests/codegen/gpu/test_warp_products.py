@@ -113,8 +113,8 @@ def results(cases, tmp_path_factory):
 def _finish(case, parts):
     """What the kernels behind a product in parts make of them, on an OpenCL device."""
     number = case.kernel.arguments[-1].buffer
-    cut = replace(case.cut, arrays={**case.cut.arrays, number: parts})
-    (got,) = Device(cut, list(case.rest), POCL).run(case.inputs)
+    memory = replace(case.cut.memory, arrays={**case.cut.memory.arrays, number: parts})
+    (got,) = Device(replace(case.cut, memory=memory), list(case.rest), POCL).run(case.inputs)
     return got
 
 

@@ -13,7 +13,7 @@ from glenside.codegen.gpu.mapping.product import ProductMapping
 from glenside.codegen.gpu.mapping.solver import Problem
 from glenside.codegen.gpu.space import ProductSpace
 from glenside.codegen.kernels import KernelBuilder
-from glenside.codegen.partition import Kernel
+from glenside.codegen.program.record import Kernel
 
 Array = np.ndarray[Any, Any]
 

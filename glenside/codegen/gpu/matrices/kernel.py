@@ -26,6 +26,7 @@ from glenside.codegen.kernels import Argument, KernelBuilder
 from glenside.codegen.loops import (
     Index,
     Stmt,
+    all_of,
     allocate,
     declare,
     get,
@@ -34,7 +35,7 @@ from glenside.codegen.loops import (
     unflatten,
     vectorised,
 )
-from glenside.codegen.partition import Kernel
+from glenside.codegen.program.record import Kernel
 from glenside.codegen.storage import Origin, repeated
 
 Array = np.ndarray[Any, Any]
@@ -107,14 +108,11 @@ class MatrixNest(ElementNest):
         base, shape = self.product.resident.base, self.shape
         sizes = shape.batches, shape.rows, shape.depth
         recipe = Rows(sizes, self.mapping.rows, self.mapping.depth)
-        array = self.builder.partition.weights[base]
+        array = self.builder.cut.weights[base]
         key = (id(array), recipe)
-        known = self.builder._packed.get(key)
-        if known is None:
-            origin = Origin(base, repeated(array), recipe.apply)
-            known = self.builder.constant(recipe.apply(array), "float32", origin)
-            self.builder._packed[key] = known
-        size = self.builder.partition.buffers[known].size
+        origin = Origin(base, repeated(array), recipe.apply)
+        known = self.builder.packed(key, "float32", lambda: (recipe.apply(array), origin))
+        size = self.builder.memory.buffers[known].size
         self.arguments.append(Argument(known, 0, size))
         return size
 
@@ -273,11 +271,11 @@ class MatrixNest(ElementNest):
                 tests.append(tirx.LT(self.column_start + place, shape.width))
             if uneven:
                 tests.append(tirx.LT(step, shape.depth))
-            if not tests:
+            guard = all_of(tests)
+            if guard is None:
                 return made
             zero = scalars.const(0, "float32")
             blank = [put(self.coming_columns, turn * width + k, zero) for k in range(width)]
-            guard = tests[0] if len(tests) == 1 else tirx.all(*tests)
             return tirx.IfThenElse(guard, made, sequence(blank))
 
         return self._share(units, column)

@@ -22,7 +22,7 @@ from glenside.codegen.gpu.tensor.kernel import (
     times,
 )
 from glenside.codegen.kernels import Argument
-from glenside.codegen.launch import TensorMap
+from glenside.codegen.plan import TensorMap
 
 Array = np.ndarray[Any, Any]
 
@@ -193,7 +193,7 @@ class StreamNest(UnitNest[StreamTiling]):
         return indented(lines)
 
     def _part(self) -> str:
-        size = self.builder.partition.buffers[self._pack()].size
+        size = self.builder.memory.buffers[self._pack()].size
         number = self._parameter(Argument(self._pack(), 0, size), size, self.dtype)
         geometry, tiling = self.geometry, self.tiling
         batch = "0"
@@ -211,12 +211,8 @@ class StreamNest(UnitNest[StreamTiling]):
         ])  # fmt: skip
 
     def _pack(self) -> int:
-        array = self.builder.partition.weights[self.product.resident.base]
+        array = self.builder.cut.weights[self.product.resident.base]
         mapping = self.mapping
         key = (id(array), "lines", mapping.rows, mapping.groups[0], mapping.chunk,
                self.product.key())  # fmt: skip
-        known = self.builder._packed.get(key)
-        if known is None:
-            known = self.builder.constant(pack_lines(array, self.tiling), self.dtype)
-            self.builder._packed[key] = known
-        return known
+        return self.builder.packed(key, self.dtype, lambda: (pack_lines(array, self.tiling), None))

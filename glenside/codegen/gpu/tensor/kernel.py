@@ -20,7 +20,7 @@ from glenside.codegen.gpu.tensor.mapping import UnitMapping
 from glenside.codegen.gpu.tensor.printer import Unprintable, linear, print_expression
 from glenside.codegen.gpu.tensor.tiling import UnitTiling
 from glenside.codegen.kernels import Argument, KernelBuilder
-from glenside.codegen.partition import Kernel
+from glenside.codegen.program.record import Kernel
 from glenside.codegen.storage import Origin, repeated
 
 Array = np.ndarray[Any, Any]
@@ -359,7 +359,7 @@ class UnitNest[T: UnitTiling](ElementNest):
         ])  # fmt: skip
 
     def _part(self) -> str:
-        size = self.builder.partition.buffers[self._pack()].size
+        size = self.builder.memory.buffers[self._pack()].size
         number = self._parameter(Argument(self._pack(), 0, size), size, self.dtype)
         return indented([
             "__device__ __forceinline__ const unsigned char* part(int step) const {\n"
@@ -376,18 +376,14 @@ class UnitNest[T: UnitTiling](ElementNest):
 
     def _pack(self) -> int:
         """The buffer with the packed constant operand."""
-        array = self.builder.partition.weights[self.product.resident.base]
+        array = self.builder.cut.weights[self.product.resident.base]
         mapping = self.mapping
         key = (id(array), "tensor", mapping.rows, mapping.chunk, mapping.gathered,
                self.product.key())  # fmt: skip
-        known = self.builder._packed.get(key)
-        if known is None:
-            way = functools.partial(pack, geometry=self.geometry, tiling=self.tiling)
-            rounded = self.dtype == "float32"
-            origin = Origin(self.product.resident.base, repeated(array), way, rounded)
-            known = self.builder.constant(way(array), self.dtype, origin)
-            self.builder._packed[key] = known
-        return known
+        way = functools.partial(pack, geometry=self.geometry, tiling=self.tiling)
+        rounded = self.dtype == "float32"
+        origin = Origin(self.product.resident.base, repeated(array), way, rounded)
+        return self.builder.packed(key, self.dtype, lambda: (way(array), origin))
 
     def _reduces(self) -> str:
         """Whether a unit of a step is not beyond the inner loop's end."""

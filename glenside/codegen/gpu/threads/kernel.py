@@ -51,7 +51,7 @@ from glenside.codegen.loops import (
     put,
     sequence,
 )
-from glenside.codegen.partition import Kernel
+from glenside.codegen.program.record import Kernel
 
 
 class ThreadNest(ElementNest):
@@ -133,7 +133,7 @@ class ThreadNest(ElementNest):
         if not resident.constant:
             return None
         number = pack(self.builder, self.tiling)
-        size = self.builder.partition.buffers[number].size
+        size = self.builder.memory.buffers[number].size
         packed = declare(launching.PACKED, size, resident.dtype)
         self.parameters.append(packed)
         self.arguments.append(Argument(number, 0, size))
@@ -144,7 +144,7 @@ class ThreadNest(ElementNest):
         if not self.partial_sums:
             return None
         size, dtype = self.tiling.partial_elements, self.tiling.space.accumulate
-        number = self.builder.scratch(size, dtype)
+        number = self.builder.memory.add(size, dtype)
         self.partial = declare("partial", size, dtype)
         self._partial_argument = Argument(number, 0, size)
         return self.partial

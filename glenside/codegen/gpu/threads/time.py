@@ -20,7 +20,7 @@ from glenside.codegen import scalars
 from glenside.codegen.gpu.interface import DeviceLimits, Model
 from glenside.codegen.gpu.space import ProductSpace
 from glenside.codegen.gpu.threads.mapping import ThreadMapping
-from glenside.codegen.loops import strides_of
+from glenside.codegen.views import strides_of
 
 Array = np.ndarray[Any, Any]
 

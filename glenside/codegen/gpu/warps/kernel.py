@@ -83,7 +83,7 @@ class WarpNest(UnitNest[WarpTiling]):
     @functools.cached_property
     def _scratch(self) -> Argument:
         size = self.parts.elements
-        return Argument(self.builder.scratch(size, "float32"), 0, size)
+        return Argument(self.builder.memory.add(size, "float32"), 0, size)
 
     def _target(self) -> tuple[str, Argument]:
         if self.mapping.split == 1:

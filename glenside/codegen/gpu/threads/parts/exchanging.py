@@ -11,7 +11,7 @@ from typing import Any
 from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.threads.parts.local_memory import Part, skewed
 from glenside.codegen.gpu.threads.parts.storing import Store
-from glenside.codegen.loops import Expr, Stmt, allocate, get, put, sequence, unflatten
+from glenside.codegen.loops import Expr, Stmt, all_of, allocate, get, put, sequence, unflatten
 
 _TOGETHER = 16
 """Results that a thread computes before it stores the first of them."""
@@ -57,8 +57,7 @@ class Exchange:
             tests = [tirx.LT(flat, whole)] if whole % self.placement.count else []
             found = self.placement.tests(places, self.placement.m if self.partial_sums else ())
             tests += [found] if found is not None else []
-            guard = None if not tests else tests[0] if len(tests) == 1 else tirx.all(*tests)
-            return flat, places, guard
+            return flat, places, all_of(tests)
 
         def result(turn: Any, finish: Callable[[dict[int, Any], Expr], Stmt]) -> Stmt:
             flat, places, guard = place(turn)

@@ -11,7 +11,7 @@ from glenside.codegen.gpu.space import Operand
 from glenside.codegen.gpu.threads.parts.placing import Placement
 from glenside.codegen.gpu.threads.tiling import Tiling, packing
 from glenside.codegen.kernels import KernelBuilder
-from glenside.codegen.loops import Expr, Index
+from glenside.codegen.loops import Expr, Index, all_of
 from glenside.codegen.lower import Lowering
 from glenside.codegen.storage import Origin, repeated
 
@@ -53,9 +53,9 @@ class Operands:
         def load() -> Expr:
             return self.lowering.access(operand.base).load(index)
 
-        if not tests:
+        condition = all_of(tests)
+        if condition is None:
             return load()
-        condition = tests[0] if len(tests) == 1 else tirx.all(*tests)
         zero = scalars.const(0, operand.dtype)
         return tirx.if_then_else(condition, self.lowering.scoped(load), zero)
 
@@ -83,16 +83,11 @@ class Packed:
 def pack(builder: KernelBuilder, tiling: Tiling) -> int:
     """A buffer with the constant operand in the order in which groups read it."""
     resident = tiling.space.resident
-    array = builder.partition.weights[resident.base]
+    array = builder.cut.weights[resident.base]
     recipe = packing(tiling)
+    origin = Origin(resident.base, repeated(array), recipe.apply)
     key = (id(array), recipe)
-    known = builder._packed.get(key)
-    if known is None:
-        packed = recipe.apply(array)
-        origin = Origin(resident.base, repeated(array), recipe.apply)
-        known = builder.constant(packed, resident.dtype, origin)
-        builder._packed[key] = known
-    return known
+    return builder.packed(key, resident.dtype, lambda: (recipe.apply(array), origin))
 
 
 def memory_order(operand: Operand, axes: Sequence[int]) -> list[int]:

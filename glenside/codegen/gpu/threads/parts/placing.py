@@ -8,7 +8,7 @@ from typing import Any
 from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.space import Role
 from glenside.codegen.gpu.threads.tiling import Tiling
-from glenside.codegen.loops import Expr, Stmt, unflatten
+from glenside.codegen.loops import Expr, Stmt, all_of, unflatten
 
 
 class Placement:
@@ -101,9 +101,7 @@ class Placement:
             for axis, place in places.items()
             if axis not in padded and not self.exact(axis)
         ]
-        if not tests:
-            return None
-        return tests[0] if len(tests) == 1 else tirx.all(*tests)
+        return all_of(tests)
 
     def share(self, total: int, body: Callable[[Any], Stmt]) -> Stmt:
         """``total`` pieces of work shared by the threads of a group."""

@@ -21,7 +21,7 @@ from glenside.codegen.gpu.threads.parts.operands import (
     stored_dtype,
     stored_value,
 )
-from glenside.codegen.loops import Expr, Index, Stmt, get, unflatten, vectorised
+from glenside.codegen.loops import Expr, Index, Stmt, all_of, get, unflatten, vectorised
 
 _COPIED = (4, 8, 16)
 """Bytes that a thread can have copied to local memory in the background."""
@@ -180,7 +180,7 @@ class Staging:
             if before + size < whole and not isinstance(position, int):
                 found.append(tirx.LT(position, before + size))
             at = at + (position - before) * stride
-        there = None if not found else found[0] if len(found) == 1 else tirx.all(*found)
+        there = all_of(found)
         source = self.lowering.access(memory.term).buffer
         unit = width * np.dtype(stored_dtype(operand)).itemsize
         if self._copies_streamed and unit in _COPIED:

@@ -1,55 +1,65 @@
-"""What depends on parameters alone, evaluated once when a program is compiled."""
+"""Pass: what depends on parameters alone is evaluated, once, when a program is compiled."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from glenside.codegen.program.kinds import STEPS
+from glenside.codegen.program.record import Cut
 from glenside.errors import InputError
-from glenside.language import CALLS, builders, evaluate
+from glenside.language import builders, evaluate
 from glenside.language.term import Term, topological_order
 
 Array = np.ndarray[Any, Any]
 
-STEPS = CALLS | {"host_op"}
-"""Operators that Python executes; they are never folded."""
 _FREELY = 1 << 16
 """Elements up to which a folded value may be any multiple of what it was made from."""
 _GROWTH = 4
 """Above that, how many times the elements of its parameters a folded value may have."""
 
 
-class Folding:
+def fold(cut: Cut) -> Cut:
+    """Finds what is known before the program runs, and what is left to compute.
+
+    :raises InputError: a ``tensor`` leaf is neither an input nor a parameter.
+    """
+    folding = _Folding(cut)
+    order = tuple(live(cut.outputs, folding.arrays))
+    return replace(cut, order=order, weights=folding.arrays, constants=folding.numbers)
+
+
+def live(outputs: Sequence[Term], known: Container[Term]) -> list[Term]:
+    """What is left to compute at run time, children first."""
+    found: set[Term] = set()
+    stack = [term for term in outputs if term not in known]
+    while stack:
+        term = stack.pop()
+        if term not in found:
+            found.add(term)
+            stack.extend(child for child in term.children if child not in known)
+    return [term for term in topological_order(outputs) if term in found]
+
+
+class _Folding:
     """The folded part of a program.
 
     ``arrays`` holds the values that the rest of the program reads (views of the parameters where
     nothing but data movement was done), ``numbers`` those of them that are one number throughout.
     """
 
-    def __init__(
-        self, outputs: Sequence[Term], inputs: Iterable[str], params: Mapping[str, Array]
-    ) -> None:
+    def __init__(self, cut: Cut) -> None:
         self.arrays: dict[Term, Array] = {}
         self.numbers: dict[Term, Any] = {}
-        self._inputs, self._params = frozenset(inputs), params
-        self._outputs = frozenset(outputs)
+        self._inputs, self._params = cut.types, cut.params
+        self._outputs = frozenset(cut.outputs)
         self._values: dict[Term, Array] = {}
         self._leaves: dict[Term, int] = {}  # Elements of the parameters below a term.
         self._done: set[Term] = set()  # Terms whose value is known, even if it was let go of.
-        self._run(topological_order(outputs))
-
-    def live(self, outputs: Sequence[Term]) -> list[Term]:
-        """What is left to compute at run time, children first."""
-        live: set[Term] = set()
-        stack = [term for term in outputs if term not in self.arrays]
-        while stack:
-            term = stack.pop()
-            if term not in live:
-                live.add(term)
-                stack.extend(child for child in term.children if child not in self.arrays)
-        return [term for term in topological_order(outputs) if term in live]
+        self._run(topological_order(cut.outputs))
 
     def _run(self, order: Sequence[Term]) -> None:
         self._users: dict[Term, list[Term]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glenside.codegen.layout import (
+from glenside.codegen.views import (
     View,
     compose_inverse,
     in_order,

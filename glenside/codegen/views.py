@@ -13,9 +13,12 @@ a view as well and no kernel has to test for the border.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from glenside.language.operators import fill_value
+from glenside.language.term import Term
 
 Shape = tuple[int, ...]
 Atom = tuple[int, int]
@@ -182,6 +185,15 @@ def regroup(atoms: Sequence[Atom], shape: Shape) -> list[Axis] | None:
     return axes[::-1]
 
 
+def strides_of(shape: Sequence[int]) -> list[int]:
+    """Row-major strides."""
+    result, step = [], 1
+    for size in reversed(shape):
+        result.append(step)
+        step *= max(size, 1)
+    return result[::-1]
+
+
 def row_major(shape: Shape, room: int = 0) -> View:
     """The plain C-contiguous layout of a shape, with ``room`` on both sides of each axis."""
     stride, axes = 1, []
@@ -313,3 +325,42 @@ def in_order(shape: Shape, order: Sequence[int], room: Sequence[tuple[int, int]]
             offset += before * stride
         stride *= max(shape[k] + before + after, 1)
     return View(offset, tuple(axes), tuple(margins))
+
+
+def move_view(term: Term, view: View) -> View | None:
+    """The view of ``term``, an operator of :data:`VIEWS`, given that of its operand."""
+    child = term.children[0]
+    match term.op:
+        case "access":
+            return view
+        case "transpose":
+            return view.transpose(term["permutation"])
+        case "squeeze":
+            return view.squeeze(term["axis"])
+        case "unsqueeze":
+            return view.unsqueeze(term["axis"])
+        case "broadcast":
+            return view.broadcast(term["shape"])
+        case "slice":
+            return view.slice(term["axis"], term["low"], term["high"], term["step"])
+        case "flatten" | "reshape":
+            return view.reshape(term.shape)
+        case "pad":
+            value = fill_value(term["value"], term.dtype)
+            return view.pad(term["axis"], term["before"], term["after"], value, term["interior"])
+        case "windows":
+            dilation = term["dilation"] or (1,) * len(term["shape"])
+            split = child.type.split
+            counts = term.outer[split:]
+            return view.windows(split, term["shape"], term["stride"], dilation, counts)
+    raise AssertionError(term.op)
+
+
+def replay(chain: Iterable[Term], view: View) -> View | None:
+    """The moves of ``chain`` applied to a view, first one first."""
+    current: View | None = view
+    for term in chain:
+        if current is None:
+            return None
+        current = move_view(term, current)
+    return current
