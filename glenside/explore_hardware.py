@@ -81,7 +81,6 @@ def explore_hardware(
     from glenside.extraction import dag_cost
     from glenside.extraction.hardware import choose_units
     from glenside.extraction.problem import build_classes, pose
-    from glenside.rewrites.ruleset import explored_with
 
     started = time.perf_counter()
     _check(areas, solver_limit)
@@ -96,7 +95,7 @@ def explore_hardware(
         "no unit is given any work", progress=progress, own_costs=cost_model is not None
     )
     imported = pipeline.imported(model, shapes=shapes, params=params).model
-    using = explored_with(
+    using = pipeline.rules(
         lambda: joined(JOINED.join(chosen)).rules() if chosen else [], rules, add_rules
     )
     explored = pipeline.explored(imported, using, node_limit=node_limit, iter_limit=iter_limit)

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from glenside.errors import InputError
+
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[IO[bytes]]:
@@ -44,6 +46,18 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
     except BaseException:
         os.unlink(made)
         raise
+
+
+def folder_of(directory: object) -> Path:
+    """The folder that a user names.
+
+    :raises InputError: it is no path.
+    """
+    if not isinstance(directory, str | os.PathLike) or not isinstance(os.fspath(directory), str):
+        raise InputError(f"a folder is named by a path, got {directory!r}")
+    if "\0" in os.fspath(directory):
+        raise InputError(f"no path holds a zero character: {os.fspath(directory)!r}")
+    return Path(directory)
 
 
 def write_text(path: str | Path, text: str) -> None:

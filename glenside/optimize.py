@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,7 +110,6 @@ def optimize(
     from glenside.exporters.egraph import save_egraph
     from glenside.extraction import LeastMemory
     from glenside.fallback import Failure
-    from glenside.rewrites.ruleset import explored_with
 
     own_costs = not isinstance(cost_model, str | None)
     pipeline = Pipeline(
@@ -121,7 +120,7 @@ def optimize(
     )
     chosen = find_target(target)
     costs = _costs(cost_model, chosen)
-    using = explored_with(chosen.rules, rules, add_rules)
+    using = pipeline.rules(chosen.rules, rules, add_rules)
     clock, deadline, failure, cut = (
         pipeline.clock, pipeline.deadline, pipeline.failure, pipeline.cut,
     )  # fmt: skip
@@ -145,6 +144,29 @@ def optimize(
         )  # fmt: skip
     untold = Failure("nothing is told of where calls came from", NotExplained, own_costs)
     accounted = UNACCOUNTED
+
+    def given(names: Iterable[str]) -> Program:
+        """The same with inputs that the model has values of as inputs of every call."""
+        return optimize(
+            model,
+            chosen,
+            shapes={**(shapes or {}), **{name: imported.defaults[name].shape for name in names}},
+            params=params,
+            precision=precision,
+            node_limit=node_limit,
+            iter_limit=iter_limit,
+            time_limit=time_limit,
+            memory_limit=memory_limit,
+            cost_model=costs,
+            extractor=extractor,
+            ilp_limit=ilp_limit,
+            rules=rules,
+            add_rules=add_rules,
+            quantize=quantize,
+            check=check,
+            progress=progress,
+        )
+
     with untold.caught("explain", clock.raised), clock.stage("explain"):
         if failure.reason is None:
             with within(deadline.share(EXPLAINING)):
@@ -223,6 +245,8 @@ def optimize(
         params=imported.params,
         names=names or imported.names,
         explain=accounted.explain,
+        defaults=imported.defaults,
+        given=given if imported.defaults else None,
     )
     if check:
         counterparts = {

@@ -151,6 +151,23 @@ class Pipeline:
                 changed, error = quantization.quantize(changed, asked, step)
         return Imported(changed, error, None if precision is None else read)
 
+    def rules(
+        self,
+        own: Callable[[], Sequence[RuleSet]],
+        rules: object = None,
+        add_rules: object = None,
+    ) -> list[RuleSet]:
+        """As :func:`~glenside.rewrites.ruleset.explored_with`; none where making them takes longer
+        than exploring may."""
+        from glenside.rewrites.ruleset import explored_with
+
+        try:
+            with within(self.deadline.share(EXPLORING)):
+                return explored_with(own, rules, add_rules)
+        except TimeIsUp:
+            self.cut.append("saturate")
+            return []
+
     def explored(
         self,
         model: Model,
@@ -163,6 +180,8 @@ class Pipeline:
         from glenside.fallback import unexplored
         from glenside.rewrites import StopReason, saturate
 
+        if "saturate" in self.cut:
+            return unexplored(model.roots, rules, StopReason.TIME_LIMIT)
         share = self.deadline.share(EXPLORING)
         left = share.left()
         result: Saturation | None = None

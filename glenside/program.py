@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,6 +19,7 @@ from glenside.errors import (
     UnknownRule,
 )
 from glenside.explain.records import Explanation
+from glenside.files import folder_of
 from glenside.hw_targets.target import Executable, Runnable
 from glenside.language import (
     CALLS,
@@ -67,6 +68,8 @@ class Program:
         explain: Recipe | None = None,
         saved: SavedFolder | None = None,
         requirements: Sequence[Requirement] = (),
+        defaults: Mapping[str, AccessType] | None = None,
+        given: Callable[[Iterable[str]], Program] | None = None,
     ) -> None:
         self.name = name
         self.inputs = dict(inputs)
@@ -76,6 +79,11 @@ class Program:
         self.requirements = tuple(requirements)
         """What is asked of the values of inputs: indices in range, say. Tensors on a device are not
         looked at, since that would wait for it."""
+        self.defaults = dict(defaults or {})
+        """Shape and dtype of the inputs that the model holds a value of. The program has these
+        values built in; calls that give others are those of a program compiled for them, once."""
+        self._given = given
+        self._compiled_for: dict[frozenset[str], Program] = {}
         self._executable = executable
         self._params = dict(params or {})
         self.names = dict(names or {})
@@ -103,9 +111,30 @@ class Program:
             index that is out of range. Indices that the program itself computes are not checked:
             kernels take the nearest position that exists for one that does not.
         """
-        return self._executable.run(self._bind(args, kwargs))
+        given = self._named(args, kwargs)
+        program = self._for(given.keys() & self.defaults.keys())
+        return program._executable.run(program._bind(given))
 
-    def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Array]:
+    def _for(self, defaults: Collection[str]) -> Program:
+        """The program that takes these inputs, which the model has values of, at every call."""
+        if not defaults:
+            return self
+        names = frozenset(defaults)
+        if names not in self._compiled_for:
+            if self._given is None:
+                listed = ", ".join(
+                    f"{name!r}: {self.defaults[name].shape}" for name in sorted(names)
+                )
+                raise InputError(
+                    f"{self.name} was saved with the values that its model holds for "
+                    f"{', '.join(map(repr, sorted(names)))}: make and save one that takes them, "
+                    f"with shapes={{{listed}}}"
+                )
+            self._compiled_for[names] = self._given(sorted(names))
+        return self._compiled_for[names]
+
+    def _named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arrays of a call by the names of inputs."""
         given: dict[str, Any] = dict(kwargs)
         if len(args) == 1 and isinstance(args[0], Mapping):
             given |= args[0]
@@ -116,6 +145,10 @@ class Program:
                 if name in given:
                     raise InputError(f"input {name!r} was given twice")
                 given[name] = value
+        return given
+
+    def _bind(self, given: Mapping[str, Any]) -> dict[str, Array]:
+        """The inputs of a call, held against what the program takes."""
         unknown = [name for name in given if name not in self.inputs]
         missing = [name for name in self.inputs if name not in given]
         if unknown or missing:
@@ -273,7 +306,9 @@ class Program:
 
     def trace(self, /, *args: Any, **kwargs: Any) -> dict[Term, Array]:
         """The value of every term that is materialised while the program runs."""
-        return self._compiled.trace(self._bind(args, kwargs))
+        given = self._named(args, kwargs)
+        program = self._for(given.keys() & self.defaults.keys())
+        return program._compiled.trace(program._bind(given))
 
     @property
     def _compiled(self) -> Executable:
@@ -347,7 +382,7 @@ class Program:
         :raises GlensideError: the directory cannot be written, there is no linker, or the program
             was loaded from files that are gone or damaged by now. The directory is as it was.
         """
-        folder = Path(directory)
+        folder = folder_of(directory)
         try:
             saved_folder.publish(folder, self._write_files, self._manifest())
         except OSError as problem:
@@ -384,9 +419,10 @@ class Program:
     def _manifest(self) -> dict[str, Any]:
         return {
             "name": self.name,
-            "inputs": {n: {"shape": t.shape, "dtype": t.dtype} for n, t in self.inputs.items()},
+            "inputs": _types_to_json(self.inputs),
             "outputs": self.output_names,
             "units": {unit: find_unit(unit).meaning.__module__ for unit in sorted(self._units())},
+            "defaults": _types_to_json(self.defaults),
             "requires": [each.to_json() for each in self.requirements],
             "report": self.report.to_json(),
         }
@@ -441,7 +477,7 @@ def load(directory: str | Path, *, trusted: bool = True) -> Program:
     :raises GlensideError: the directory holds no saved program, one of another format, or one
         whose files are damaged; or something that the program needs is missing.
     """
-    return saved_folder.read(Path(directory), _loaded if trusted else _interpreted)
+    return saved_folder.read(folder_of(directory), _loaded if trusted else _interpreted)
 
 
 def _loaded(saved: SavedFolder) -> Program:
@@ -468,10 +504,7 @@ def _program(
 ) -> Program:
     manifest = saved.manifest
     try:
-        inputs = {
-            name: AccessType(tuple(each["shape"]), (), each["dtype"])
-            for name, each in manifest["inputs"].items()
-        }
+        inputs = _types_from_json(manifest["inputs"])
         for unit, module in manifest["units"].items():
             _check_declared(unit, module)
         params = saved_arrays.read(saved.code)
@@ -484,11 +517,22 @@ def _program(
             params=params,
             saved=saved,
             requirements=[Requirement.from_json(each) for each in manifest["requires"]],
+            defaults=_types_from_json(manifest["defaults"]),
         )
     except (TargetError, ImportError, MemoryError):
         raise  # The files are not to blame.
     except Exception as problem:  # Damaged files lead to any kind.
         raise damaged(saved.folder, problem) from problem
+
+
+def _types_to_json(types: Mapping[str, AccessType]) -> dict[str, Any]:
+    return {name: {"shape": type_.shape, "dtype": type_.dtype} for name, type_ in types.items()}
+
+
+def _types_from_json(types: Mapping[str, Any]) -> dict[str, AccessType]:
+    return {
+        name: AccessType(tuple(each["shape"]), (), each["dtype"]) for name, each in types.items()
+    }
 
 
 def _check_declared(unit: str, module: str) -> None:

@@ -30,7 +30,7 @@ from typing import Any
 from glenside.errors import Damaged, GlensideError, TargetError
 from glenside.files import sync, write_text
 
-FORMAT = 4
+FORMAT = 5
 MANIFEST = "program.json"
 _CODE = re.compile(r"code-[0-9a-f]{16}")
 _SAVING = ".saving-"

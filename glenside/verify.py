@@ -9,10 +9,12 @@ from pathlib import Path
 from glenside import saved_folder
 from glenside.check import has_own_numerics
 from glenside.check.errors import STEPS, TOLERANCE, relative_error
+from glenside.check.inputs import drawn_inputs
 from glenside.codegen.load import read_plan
 from glenside.codegen.plan import Plan
-from glenside.errors import CheckFailed
-from glenside.language import AccessType, memory, random_inputs, topological_order
+from glenside.errors import CheckFailed, GlensideError
+from glenside.files import folder_of
+from glenside.language import AccessType, Model, memory, topological_order
 from glenside.program import Program, load
 from glenside.saved_folder import SavedFolder, damaged
 
@@ -35,7 +37,7 @@ def verify(directory: str | Path, *, run: bool = False) -> list[Verified]:
     :raises CheckFailed: compiled code and interpreter differ.
     :raises GlensideError: there is no saved program, or something that it needs is missing.
     """
-    folder = Path(directory)
+    folder = folder_of(directory)
     interpreted = load(folder, trusted=False)
     found = saved_folder.read(folder, _files)
     plan = saved_folder.read(folder, _parsed(lambda saved: read_plan(saved.code)))
@@ -81,11 +83,21 @@ def _compared(folder: Path, interpreted: Program) -> str:
     missing = compiled.unavailable()
     if missing is not None:
         return f"not compared: {missing}"
-    inputs = random_inputs(compiled.inputs, 0, interpreted.terms)
+    params, outputs, _ = interpreted._exported()
+    model = Model(interpreted.name, interpreted.inputs, dict(params), outputs)
+    for inputs in drawn_inputs(model):
+        try:
+            expected = interpreted.run(inputs)
+        except GlensideError as problem:
+            refused = str(problem)
+        else:
+            break
+    else:
+        return f"not compared: no inputs were found that the program takes: {refused}"
     rounds = compiled.report.quantization is not None
     numerics = any(map(has_own_numerics, topological_order(interpreted.terms)))
     worst = 0.0
-    results = zip(compiled.output_names, compiled.run(inputs), interpreted.run(inputs), strict=True)
+    results = zip(compiled.output_names, compiled.run(inputs), expected, strict=True)
     for name, got, right in results:
         allowed = STEPS if rounds or numerics else TOLERANCE.get(right.dtype.name, 0.0)
         error = relative_error(got, right)

@@ -15,7 +15,7 @@ from glenside.check.inner_values import compare_inner, unexplained
 from glenside.check.inputs import drawn_inputs
 from glenside.deadline import Deadline, within
 from glenside.errors import CheckFailed, NotOptimised
-from glenside.frontends import load_model
+from glenside.frontends import load_model, model_of_terms
 from glenside.language import Model, Term, builders, evaluate, random_inputs, topological_order
 from glenside.language.term import rebuild
 from glenside.report import Report
@@ -94,6 +94,28 @@ def test_compiled_code_that_is_wrong_before_a_saturated_softmax_is_found(monkeyp
         checking.check(program, model)
 
 
+def test_compiled_code_that_is_a_little_wrong_where_the_output_hides_it_is_found(monkeypatch):
+    """By 2 %, and not where nothing but the values before it are off."""
+    x = builders.tensor("x", (4, 8))
+    first = builders.compute("dot", builders.cart_prod(rows(x), rows(builders.tensor("w", (6, 8)))))
+    second = builders.compute("dot", builders.cart_prod(rows(first), rows(first)))
+    shares = builders.compute("softmax", rows(builders.elementwise("mul", second, second)))
+    model = model_of_terms({"y": builders.elementwise("sign", shares)}, {})
+    program = glenside.optimize(model, "cpu", check=False)
+    traced = program.trace
+
+    def wrong(inputs):
+        values = traced(inputs)
+        off = next(t for t in values if t.op == "compute" and t["function"] == "dot")
+        assert len(values) > 1
+        return values | {off: values[off] + np.float32(0.02) * np.abs(values[off]).max()}
+
+    assert checking.check(program, model).unchecked is None
+    monkeypatch.setattr(program, "trace", wrong)
+    with pytest.raises(CheckFailed, match=r"differs from NumPy by .* do not show: what computes"):
+        checking.check(program, model)
+
+
 @pytest.mark.parametrize("wrong", ["first", "second"])
 def test_a_simulator_that_is_a_little_wrong_where_the_output_hides_it_is_found(wrong):
     weights = {name: np.random.default_rng(k).standard_normal((8, 8)).astype("float32")
@@ -145,7 +167,7 @@ def test_what_is_all_rounding_is_not_blamed():
             {"x": values},
             {},
             lambda _: 1e-3,
-            1e-3,
+            lambda _: 1e-3,
         )
         assert len(found.suspects) == 1
         assert len(unexplained(found.suspects, {"x": values})) == blamed

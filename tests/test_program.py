@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import glenside
 from glenside import saved_folder
@@ -327,6 +327,34 @@ def test_an_index_out_of_range_is_an_error_of_the_call(kind, tmp_path):
         for bad in (4, -5):
             with pytest.raises(InputError, match=f"input 'data': .*, got {bad}$"):
                 each(x=x, data=np.array([0, bad]))
+
+
+def test_an_input_that_the_model_has_a_value_of_may_be_given(tmp_path):
+    node = helper.make_node("Gemm", ["x", "w", "b"], ["y"])
+    shapes = {"x": (2, 3), "w": (3, 4), "b": (4,)}
+    infos = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n, shape in shapes.items()
+    ]
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, (2, 4))
+    rng = np.random.default_rng(0)
+    x, w, b = (rng.standard_normal(shape).astype("float32") for shape in shapes.values())
+    held = [numpy_helper.from_array(w, "w"), numpy_helper.from_array(b, "b")]
+    proto = helper.make_model(helper.make_graph([node], "g", infos, [result], held))
+    program = glenside.optimize(proto, "cpu")
+    assert list(program.inputs) == ["x"]
+    assert list(program.defaults) == ["w", "b"]
+    for given in ({}, {"b": b + 1}, {"w": 2 * w, "b": b - 1}, {"b": b + 2}):
+        y = x @ given.get("w", w) + given.get("b", b)
+        np.testing.assert_allclose(program(x=x, **given), y, rtol=1e-5)
+        (wanted,) = onnxruntime_answers(proto, x=x, **given)
+        np.testing.assert_allclose(program(x, **given), wanted, rtol=1e-5)
+    with pytest.raises(InputError, match=r"input 'b' must be float32 of shape \(4,\)"):
+        program(x, b=b[:2])
+    program.save(tmp_path)
+    loaded = glenside.load(tmp_path)
+    np.testing.assert_allclose(loaded(x), x @ w + b, rtol=1e-5)
+    with pytest.raises(InputError, match=r"holds for 'b': make .* shapes=\{'b': \(4,\)\}"):
+        loaded(x, b=b)
 
 
 @pytest.mark.parametrize("name", ["self", "args", "kwargs", "inputs", "target", "class", "x.y"])

@@ -20,7 +20,8 @@ from onnx import helper
 import glenside
 from glenside import saved_folder
 from glenside.codegen import linking
-from glenside.errors import Damaged, GlensideError, TargetError
+from glenside.errors import Damaged, GlensideError, InputError, TargetError
+from glenside.verify import verify
 from tests.models import onnxruntime_answers, small_network
 from tests.saving import code_of, edit_plan, reseal
 
@@ -130,6 +131,37 @@ def test_a_failed_save_leaves_the_folder_as_it_was(fails, tmp_path, monkeypatch)
             _of("Mul").save(tmp_path / place)
     assert {f: f.read_bytes() for f in (tmp_path / "out").rglob("*") if f.is_file()} == before
     assert _names(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("when", ["before", "while"])
+def test_a_disk_that_is_full_for_the_linker_is_told(when, tmp_path, monkeypatch):
+    """LLVM ends the process where it cannot write, so it is not asked to where there is no room."""
+    program = _of("Add")
+    if when == "before":
+        used = shutil.disk_usage(tmp_path)._replace(free=1000)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: used)
+    else:
+        compiler = tmp_path / "linker"
+        compiler.write_text(
+            "#!/bin/sh\necho ld: final link failed: No space left on device\nexit 1"
+        )
+        compiler.chmod(0o755)
+        monkeypatch.setenv("CXX", str(compiler))
+    with pytest.raises(GlensideError, match=r"^cannot save to .*: No space left on device$"):
+        program.save(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("place", [None, 3, b"out", ["out"], "a\0b"])
+def test_what_is_no_path_is_refused(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    program = _of("Add")
+    for use in (program.save, program.to_c, glenside.load, verify):
+        with pytest.raises(
+            InputError, match=r"^(a folder is named by a path|no path holds a zero)"
+        ):
+            use(place)
+    assert not list(tmp_path.iterdir())
 
 
 # --- damage ---------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from glenside import extraction, rewrites
 from glenside.check.inputs import drawn_inputs
 from glenside.deadline import Deadline, TimeIsUp, check_time
 from glenside.hw_targets import find_target
+from glenside.rewrites.engine.program import program_for
 from tests.models import onnxruntime_answers, small_network
 
 IMAGE = np.random.default_rng(0).standard_normal((1, 4, 9, 7)).astype("float32")
@@ -45,6 +46,26 @@ def test_too_late_while_exploring(monkeypatch):
     assert (program.report.stop_reason, program.report.offloads) == ("time_limit", {})
     assert program.report.max_rel_error < 1e-4
     assert_right(program)
+
+
+@pytest.mark.parametrize(
+    "stage", ["hw_targets.offload.rules_for", "rewrites.engine.program._declare"]
+)
+def test_too_late_for_the_rules(monkeypatch, stage):
+    program_for.cache_clear()
+    monkeypatch.setattr(f"glenside.{stage}", late)
+    program = glenside.optimize(small_network(), "flexasr", time_limit=600)
+    assert program.report.cut[0] == "saturate"
+    assert (program.report.stop_reason, program.report.offloads) == ("time_limit", {})
+    assert_right(program)
+
+
+def test_too_late_for_exact_matching(monkeypatch):
+    monkeypatch.setattr("glenside.explain.exact.extract", late)
+    program = glenside.optimize(small_network(), "flexasr", time_limit=600)
+    assert program.report.cut == ("explain",)
+    assert program.report.exact is None
+    assert program.report.offloads == {"flexasr": 2}
 
 
 def test_too_late_while_extracting(monkeypatch):

@@ -75,7 +75,7 @@ def compare_inner(
     env: Mapping[str, Array],
     compiled: Mapping[Term, Array],
     allowed: Callable[[Array], float],
-    allowed_compiled: float,
+    allowed_compiled: Callable[[Array], float],
     step: Step | None = None,
 ) -> Compared:
     """Computes the model, and the regions of the extracted program over its values.
@@ -87,7 +87,7 @@ def compare_inner(
     :param outputs: the extracted program.
     :param compiled: values of extracted terms that the compiled program computed.
     :param allowed: relative error of a rewritten value, given the right one.
-    :param allowed_compiled: relative error of a compiled one; floats only are looked at.
+    :param allowed_compiled: likewise of a compiled one; floats only are looked at.
     """
     order, pairs, stands_for = _regions(model, counterparts, meaning, outputs)
     partners: dict[Term, list[tuple[Term, Term]]] = {}
@@ -124,7 +124,7 @@ def compare_inner(
                     result.steps += count
         for extracted in held.get(term, ()):
             difference, scale = compared(compiled[extracted], value)
-            if difference > allowed_compiled * scale:
+            if difference > allowed_compiled(value) * scale:
                 result.suspects.append(Suspect(term, None, difference, difference / scale))
         if step:
             step(min(done, total), total)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import shutil
@@ -44,8 +45,13 @@ def link_library(library: Any, path: Path) -> None:
     What is written on the way lies beside it, and is removed.
 
     :raises TargetError: there is no linker, or it fails.
+    :raises OSError: the disk is full.
     """
     command = find_linker()
+    # Where LLVM cannot write an object it ends the process, so room is looked for before. Object
+    # and library together take half of what the text of their code does.
+    if shutil.disk_usage(path.parent).free < len(library.mod.inspect_source("ll")):
+        raise _full(path)
     with tempfile.TemporaryDirectory(prefix="linking-", dir=path.parent) as work:
 
         def link(output: str, objects: Sequence[str], **_: Any) -> None:
@@ -57,8 +63,14 @@ def link_library(library: Any, path: Path) -> None:
                 env={**os.environ, "TMPDIR": work},
             )
             if done.returncode:
+                if os.strerror(errno.ENOSPC) in done.stdout + done.stderr:
+                    raise _full(path)
                 said = (done.stderr or done.stdout).strip().splitlines() or ["it says nothing"]
                 first = next((line for line in said if "error" in line), said[0])
                 raise TargetError(f"{command[0]} does not link the kernels: {first}")
 
         library.export_library(str(path), fcompile=link, workspace_dir=work)
+
+
+def _full(path: Path) -> OSError:
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))

@@ -25,9 +25,8 @@ from glenside.codegen.plan import (
     stored_dtype,
     tuples,
 )
-from glenside.codegen.program.kinds import STEPS
 from glenside.errors import TargetError
-from glenside.language import AccessType, builders, make
+from glenside.language import APART, AccessType, builders, make
 from glenside.language.memory import require
 from glenside.language.shape import MAX_RANK, check_dtype
 
@@ -178,7 +177,7 @@ def _check_launch(plan: Plan, call: KernelCall, what: str) -> None:
 
 
 def _check_python(plan: Plan, step: PythonCall, what: str) -> None:
-    if step.operator not in STEPS:
+    if step.operator not in APART:
         raise ValueError(f"{what}: Python executes no {step.operator!r}")
     types = [_access(each, what) for each in step.types]
     if len(types) != len(step.operands):

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from glenside.language.shape import FLOATS
 from glenside.rewrites import FrozenEGraph
 
+_ON_THE_WAY = frozenset({"access", "cast", "pair", "slice", "squeeze"})
+"""What may stand between a gate and the products that it adds up."""
+
 LAYER = "a linear layer [x h] Wᵀ + b, or a slice of one"
 
 
@@ -69,6 +72,10 @@ class Cells:
         gates = {"i": step.i, "f": step.f, "g": step.g, "o": step.o}
         others = [name for name, gate in gates.items() if not self._is_layer(gate)]
         if others:
+            formed = self._accumulated(gates[others[0]]) - {None, state.dtype}
+            if formed:
+                wider = ", ".join(sorted(map(str, formed)))
+                return f"sums are formed in {state.dtype}, not in {wider}"
             named = f"gate {others[0]}" if len(others) == 1 else f"gates {', '.join(others)}"
             return f"{named}: each must be {LAYER}, of an input and the hidden state before"
         return "the gates are not layers of the same input and hidden state, with weights (H K)"
@@ -125,6 +132,20 @@ class Cells:
                     seen.add(node.children[0])
                     queue.append(node.children[0])
         return False
+
+    def _accumulated(self, gate: int) -> set[str | None]:
+        """What the sums of the products that a gate adds up are formed in, where they say it."""
+        found: set[str | None] = set()
+        seen, queue = {gate}, [gate]
+        for number in queue:
+            for node in self._egraph.classes[number]:
+                summed = node.op == "compute" and node.values[0] == "add"
+                if node.op == "compute" and node.values[0] == "dot":
+                    found.add(node.values[1])
+                elif summed or node.op in _ON_THE_WAY:
+                    queue += [each for each in node.children if each not in seen]
+                    seen.update(node.children)
+        return found
 
     def _layers(self, number: int) -> Iterator[int]:
         yield number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from glenside.deadline import check_time
 from glenside.extraction import CostModel, extract
 from glenside.language import Term, topological_order
 from glenside.report import count_offloads
@@ -28,7 +29,10 @@ def exact_offloads(
     egraph.load(roots)
     passes = 0
     while passes < PASSES:
-        steps = [egraph.apply(rule) for rule in mapping]
+        steps = []
+        for rule in mapping:
+            check_time()
+            steps.append(egraph.apply(rule))
         if not any(step.changed for step in steps):
             break
         passes += 1

@@ -34,7 +34,10 @@ def left_on_host(
         function = term["function"]
         for layer in regions.layers(term, {function}):
             if layer not in found:
-                unit, misfits = nearest.misfits(regions.class_of[term], function, wanted)
+                told = nearest.misfits(regions.class_of[term], function, wanted)
+                if told is None:
+                    continue
+                unit, misfits = told
                 if explored.stop_reason is not StopReason.SATURATED:
                     misfits.append(f"exploration stopped before its end ({explored.stop_reason})")
                 elif not misfits:

@@ -41,25 +41,30 @@ ANCHORS = frozenset({"reduce", "vector"})
 """Kinds of functions by which a unit is considered: those that do its work."""
 
 
+Anchored = tuple[Form, tuple[tuple[Node, int], ...], Node]
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What a unit takes.
 
     ``forms``: each with the nodes, and which child of them, from its root down to the first
     function that does the work, the *anchor*, and that. A layer that computes the function of an
-    anchor is a candidate.
+    anchor is a candidate. ``inner``: as many with a vector function further down (the softmax of
+    attention) in place of the first: a candidate where all of the form that stands above is there.
     """
 
     unit: str
     operands: Mapping[str, OperandType]
     conditions: Sequence[Condition]
     dtypes: Sequence[str] | None
-    forms: Sequence[tuple[Form, tuple[tuple[Node, int], ...], Node]]
+    forms: Sequence[Anchored]
+    inner: Sequence[Anchored] = ()
 
     @property
     def functions(self) -> frozenset[str]:
         """What the anchors compute."""
-        return frozenset(anchor["function"] for _, _, anchor in self.forms)
+        return frozenset(anchor["function"] for _, _, anchor in (*self.forms, *self.inner))
 
 
 def wanted_by(unit: str, declared: object) -> list[Wanted]:
@@ -71,7 +76,7 @@ def wanted_by(unit: str, declared: object) -> list[Wanted]:
         if declared._batched is not None:
             terms.append((declared._batched.operands, declared._forms_of_batch))
         return [
-            Wanted(unit, operands, checked.conditions, declared.dtypes, _anchored(forms))
+            Wanted(unit, operands, checked.conditions, declared.dtypes, *_anchored(forms))
             for operands, forms in terms
         ]
     if declared is not None or find_unit(unit).array is None:
@@ -84,20 +89,23 @@ def wanted_by(unit: str, declared: object) -> list[Wanted]:
         }
         product = f"(cart-prod {':batch 1' if batch else ''} ?x ?w)"
         form = Form(parse(f"(compute dot {product})"))
-        result.append(Wanted(unit, operands, (), None, _anchored([form])))
+        result.append(Wanted(unit, operands, (), None, *_anchored([form])))
     return result
 
 
-def _anchored(
-    among: Sequence[Form],
-) -> list[tuple[Form, tuple[tuple[Node, int], ...], Node]]:
-    found = []
+def _anchored(among: Sequence[Form]) -> tuple[list[Anchored], list[Anchored]]:
+    """The forms with their first anchor, and with each vector function below it."""
+    first: list[Anchored] = []
+    inner: list[Anchored] = []
     for form in among:
-        for path, node in _descend(form.template, ()):
-            if node.op == "compute" and FUNCTIONS[node["function"]].kind in ANCHORS:
-                found.append((form, path, node))
-                break
-    return found
+        anchors = [
+            (form, path, node)
+            for path, node in _descend(form.template, ())
+            if node.op == "compute" and FUNCTIONS[node["function"]].kind in ANCHORS
+        ]
+        first += anchors[:1]
+        inner += [a for a in anchors[1:] if FUNCTIONS[a[2]["function"]].kind == "vector"]
+    return first, inner
 
 
 def _descend(
@@ -135,6 +143,12 @@ class _Match:
     def but(self, text: str, weight: int) -> _Match:
         return dataclasses.replace(self, misfits=(*self.misfits, Misfit(text, weight)))
 
+    def of_structure(self) -> _Match:
+        """With the parts that are missing alone, where some are: rules bring the rest to its form
+        (several batch axes, say) once they see the whole."""
+        missing = tuple(each for each in self.misfits if each.weight >= STRUCTURE)
+        return dataclasses.replace(self, misfits=missing or self.misfits)
+
 
 class Nearest:
     """Looks units' terms up in one e-graph."""
@@ -147,20 +161,26 @@ class Nearest:
                 for child in dict.fromkeys(node.children):
                     self._users.setdefault(child, []).append((number, node))
 
-    def misfits(self, at: int, function: str, units: Sequence[Wanted]) -> tuple[str, list[str]]:
+    def misfits(
+        self, at: int, function: str, units: Sequence[Wanted]
+    ) -> tuple[str, list[str]] | None:
         """The unit that comes nearest to the computation of ``function`` in a class, and what
-        differs, weightiest first; nothing if it fits."""
+        differs, weightiest first; nothing if it fits. None where no unit does that work, and no
+        more of what one does is there."""
         best: tuple[int, str, tuple[Misfit, ...]] | None = None
         places = list(self._places(at, function))
         for wanted in units:
-            for form, path, anchor in wanted.forms:
-                if anchor["function"] != function:
+            for entry in (*wanted.forms, *wanted.inner):
+                if entry[2]["function"] != function:
                     continue
                 for place in places:
-                    found = self._form(wanted, form, path, anchor, place)
-                    if best is None or found.weight < best[0]:
+                    found = self._form(wanted, *entry, place, whole=entry in wanted.inner)
+                    if entry in wanted.inner and found is not None:
+                        found = found.of_structure()
+                    if found is not None and (best is None or found.weight < best[0]):
                         best = found.weight, wanted.unit, found.misfits
-        assert best is not None  # Somebody computes that function.
+        if best is None:
+            return None
         told = sorted(best[2], key=lambda each: -each.weight)
         return best[1], list(dict.fromkeys(each.text for each in told))[:TOLD]
 
@@ -185,8 +205,11 @@ class Nearest:
         path: tuple[tuple[Node, int], ...],
         anchor: Node,
         place: int,
-    ) -> _Match:
-        """The best match of a form whose anchor is computed in the class ``place``."""
+        *,
+        whole: bool,
+    ) -> _Match | None:
+        """The best match of a form whose anchor is computed in the class ``place``; None where
+        something of it is missing above, if the ``whole`` must be there."""
         tops = [place]
         missing: Node | None = None
         rest = list(path)
@@ -203,6 +226,8 @@ class Nearest:
                 rest.pop()
             else:
                 missing = node
+        if missing is not None and whole:
+            return None
         template: Template = form.template
         if missing is not None:
             template = path[len(rest)][0] if len(rest) < len(path) else anchor

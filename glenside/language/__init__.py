@@ -7,7 +7,7 @@ from glenside.language import builders
 from glenside.language.functions import FUNCTIONS, Function
 from glenside.language.interpreter import evaluate, trace
 from glenside.language.model import Model, random_inputs
-from glenside.language.operators import CALLS, OPERATORS, TRANSFORMERS, Operator
+from glenside.language.operators import APART, CALLS, OPERATORS, TRANSFORMERS, Operator
 from glenside.language.requirements import Requirement, can_require, index_requirements
 from glenside.language.shape import DTYPES, AccessType
 from glenside.language.syntax import parse, parse_all, to_text
@@ -15,6 +15,7 @@ from glenside.language.term import Term, make, map_terms, rebuild, topological_o
 from glenside.language.units import Unit, find_unit, register_unit
 
 __all__ = [
+    "APART",
     "CALLS",
     "DTYPES",
     "FUNCTIONS",

@@ -25,7 +25,8 @@ class Model:
     their arrays here, outside any e-graph (they may be zero-strided broadcasts of one number).
     ``names`` gives terms the name their value has in the user's file; ``operators`` counts the
     operators of that file which compute something from its inputs (what folds to a constant is not
-    counted). ``requirements`` are what the inputs' values have to meet.
+    counted). ``requirements`` are what the inputs' values have to meet. ``defaults`` are the inputs
+    of the user's file that it holds values of: here they are parameters.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Model:
     names: dict[Term, str] = field(default_factory=dict)
     operators: dict[str, int] = field(default_factory=dict)
     requirements: tuple[Requirement, ...] = ()
+    defaults: dict[str, AccessType] = field(default_factory=dict)
 
     @property
     def roots(self) -> list[Term]:
@@ -60,6 +62,7 @@ class Model:
             list(self.names.values()),
             self.operators,
             [(each.low, each.high, each.what) for each in self.requirements],
+            self.defaults,
         )
 
     def leaves(self) -> Iterator[Term]:
@@ -76,6 +79,7 @@ def _unpickled(
     names: list[str],
     operators: dict[str, int],
     bounds: list[tuple[int, int, str]],
+    defaults: dict[str, AccessType],
 ) -> Model:
     from glenside.language.syntax import parse_all
 
@@ -84,7 +88,7 @@ def _unpickled(
     named = dict(zip(terms[len(outputs) :], names, strict=False))
     asked = zip(terms[len(outputs) + len(names) :], bounds, strict=True)
     requirements = tuple(Requirement(term, *bound) for term, bound in asked)
-    return Model(name, inputs, params, given, named, operators, requirements)
+    return Model(name, inputs, params, given, named, operators, requirements, defaults)
 
 
 def random_inputs(

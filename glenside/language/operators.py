@@ -1092,5 +1092,8 @@ BIJECTIONS = transformers(Moves.REORDERS)
 CALLS = frozenset(("call", "blocked"))
 """Operators that invoke an accelerator unit."""
 
+APART = CALLS | {"host_op"}
+"""Operators whose work is not a kernel's: a unit's simulator or onnxruntime does it."""
+
 assert all(a.default is None or a.default in DTYPES for o in OPERATORS.values()
            for a in o.attributes if a.kind is Kind.DTYPE and a.optional)  # fmt: skip

@@ -57,11 +57,19 @@ class Requirement:
             value = inputs[self.term["name"]]
         else:
             (value,) = evaluate([self.term], inputs)
-        if not value.size:
-            return
-        least, most = value.min(), value.max()
-        if least < self.low or most >= self.high:
-            raise InputError(f"{self.what}, got {(least if least < self.low else most).item()}")
+        wrong = outside(value, self.low, self.high)
+        if wrong is not None:
+            raise InputError(f"{self.what}, got {wrong}")
+
+
+def outside(value: Array, low: int, high: int) -> Any:
+    """An element, as a Python number, that is not from ``low`` up and below ``high``, or None."""
+    if not value.size:
+        return None
+    least, most = value.min(), value.max()
+    if least < low or most >= high:
+        return (least if least < low else most).item()
+    return None
 
 
 def can_require(term: Term, inputs: Collection[str]) -> bool:
@@ -110,7 +118,12 @@ def _index_requirements(
             )
 
 
+def sources(term: Term) -> set[str]:
+    """The tensors that a value is made of."""
+    return {each["name"] for each in topological_order([term]) if each.op == "tensor"}
+
+
 def sources_of(term: Term) -> str:
     """The inputs that a value is made of, as errors spell them."""
-    leaves = {each["name"] for each in topological_order([term]) if each.op == "tensor"}
+    leaves = sources(term)
     return f"input{'s' * (len(leaves) > 1)} {', '.join(map(repr, sorted(leaves)))}"

@@ -74,18 +74,18 @@ def spell_term(root: Term, names: Mapping[Term, str]) -> str:
 def _head(term: Term) -> str:
     words = [term.operator.spelling]
     for attribute, value in zip(term.operator.attributes, term.values, strict=True):
-        if attribute.name == "value" and isinstance(value, float):
-            # The fewest digits that are this number once it is rounded to the term's dtype.
-            value = float(str(np.dtype(term.dtype).type(value)))
+        dtype = term.dtype if attribute.kind in (Kind.NUMBER, Kind.FILL) else None
         if not attribute.optional:
-            words.append(spell_value(value))
+            words.append(spell_value(value, dtype))
         elif repr(value) != repr(attribute.default):
-            words.append(f":{attribute.name} {spell_value(value)}")
+            words.append(f":{attribute.name} {spell_value(value, dtype)}")
     return " ".join(words)
 
 
-def spell_value(value: Any) -> str:
-    """An attribute value as text."""
+def spell_value(value: Any, dtype: str | None = None) -> str:
+    """An attribute value as text; a number that is rounded to ``dtype`` in the fewest digits."""
+    if dtype is not None and isinstance(value, float):
+        value = float(str(np.dtype(dtype).type(value)))
     if isinstance(value, tuple):
         return f"({' '.join(map(str, value))})"
     if isinstance(value, str):

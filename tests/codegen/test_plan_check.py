@@ -5,7 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from glenside.codegen.plan import Entry, KernelCall, Plan, Slot, TensorMap
+from glenside.codegen.plan import (
+    Entry,
+    HostCall,
+    HostNode,
+    KernelCall,
+    Place,
+    Plan,
+    Slot,
+    TensorMap,
+)
 from glenside.codegen.plan_check import check_plan
 from glenside.errors import TargetError
 
@@ -72,6 +81,36 @@ def test_a_tensor_map_lies_in_its_buffer(change, said):
 def test_a_launch_is_one_that_a_device_may_have(change, said):
     with pytest.raises(ValueError, match=f"kernel k: .*{said}|kernel k: {said}"):
         check_plan(_plan(replace(ENTRY, **change)), 0)
+
+
+def _hosted(**change):
+    """Mish of Celu of the first 6 numbers of a buffer of 24, put behind them."""
+    node = HostNode("Celu", "", 12, "{}", ("x",), ("y",))
+    other = HostNode("Mish", "", 18, "{}", ("y",), ("z",))
+    places = {
+        name: Place(0, at, [[[2, 3]], [[3, 1]]], [2, 3], "float32")
+        for name, at in (("x", 0), ("z", 6))
+    }
+    call = HostCall([node, other], {"x": places["x"]}, {"z": places["z"]})
+    for name, value in change.items():
+        setattr(call, name, value)
+    slots = [Slot("float32", 24, offset=0), Slot("float32", 24, parameter=0)]
+    return replace(Plan(96, slots), steps=[call]), places
+
+
+def test_host_operators_read_what_is_made_and_lie_in_their_buffers():
+    plan, places = _hosted()
+    check_plan(plan, 96)
+    x, z = places["x"], places["z"]
+    for said, change in {
+        "step 0: Mish reads 'y', which nothing makes": {"nodes": plan.steps[0].nodes[1:]},
+        "step 0: nothing makes the result 'q'": {"results": {"q": z}},
+        "step 0: operand 'x'": {"operands": {"x": replace(x, offset=23)}},
+        "step 0: result 'z'": {"results": {"z": replace(z, buffer=2)}},
+        "step 0 would overwrite a parameter": {"results": {"z": replace(z, buffer=1)}},
+    }.items():
+        with pytest.raises(ValueError, match=f"^{said}"):
+            check_plan(_hosted(**change)[0], 96)
 
 
 def test_a_device_that_is_not_known_is_named():

@@ -233,7 +233,7 @@ def test_a_shared_layer_is_told_once() -> None:
     assert list(optimised(both, "my-gemm").left) == ["fc"]
 
 
-def lstm_step(*, peephole=False, hidden=True, joined=True):
+def lstm_step(*, peephole=False, hidden=True, joined=True, accumulate=None):
     """A step of an LSTM, written out; a peephole lets the forget gate see the cell state."""
     x, h, c = b.tensor("x", (2, 3)), b.tensor("h", (2, 4)), b.tensor("c", (2, 4))
     inputs = b.concat(1, x, h) if joined else x
@@ -242,7 +242,8 @@ def lstm_step(*, peephole=False, hidden=True, joined=True):
     def gate(name):
         w = b.access(b.tensor(f"w_{name}", (4, depth)), 1)
         bias = b.tensor(f"b_{name}", (4,))
-        return b.elementwise("add", b.compute("dot", b.cart_prod(b.access(inputs, 1), w)), bias)
+        product = b.compute("dot", b.cart_prod(b.access(inputs, 1), w), accumulate)
+        return b.elementwise("add", b.cast(product, "float32"), bias)
 
     i, f, g, o = map(gate, "ifgo")
     if peephole:
@@ -262,12 +263,40 @@ def lstm_step(*, peephole=False, hidden=True, joined=True):
     [
         ({"peephole": True}, "step", "gate f: each must be a linear layer [x h] Wᵀ + b"),
         ({"joined": False}, "step", "gates i, f, g, o: each must be a linear layer [x h]"),
+        ({"accumulate": "float64"}, "step", "sums are formed in float32, not in float64"),
         ({"hidden": False}, "cell", "no hidden state sigmoid(o) tanh(c') follows"),
     ],
 )
 def test_steps_that_are_no_lstm(options, layer, says) -> None:
     left = optimised(lstm_step(**options), "flexasr").left
     assert left[layer].startswith(f"flex-lstm: {says}")
+
+
+def attention(*, masked, single=False):
+    """Of two heads, or of a single matrix, its scores masked or not."""
+    batch = () if single else (1, 2)
+    last = len(batch) + 1
+    q, k = (b.access(b.tensor(name, (*batch, 4, 8)), last) for name in "qk")
+    v = b.access(b.tensor("v", (*batch, 8, 4)), last)
+    scores = b.compute("dot", b.cart_prod(q, k, batch=len(batch)))
+    if masked:
+        scores = b.elementwise("add", scores, b.tensor("mask", (4, 4)))
+    shares = b.compute("softmax", b.access(scores, last))
+    product = b.compute("dot", b.cart_prod(shares, v, batch=len(batch)))
+    return model(shares=shares, product=product)
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_attention_with_a_mask_is_left_for_the_mask(single) -> None:
+    left = optimised(attention(masked=True, single=single), "flexasr").left
+    assert list(left) == ["shares"]
+    assert left["shares"].startswith("flex-attention: it takes dot where the layer has add")
+    assert ";" not in left["shares"]
+
+
+def test_a_softmax_apart_from_attention_is_no_layer_of_a_unit() -> None:
+    last = model(shares=b.compute("softmax", b.access(b.tensor("x", (4, 8)), 1)))
+    assert optimised(last, "flexasr").left == {}
 
 
 def test_a_step_that_is_one_is_not_left() -> None:

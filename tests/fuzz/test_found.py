@@ -47,7 +47,7 @@ WRONG = {
     ),
     "a known index out of range": (
         read("(float[2,3] x) => (float y) <int64[2] i = {0, 3}> { y = GatherND(x, i) }"),
-        r"\(GatherND\): an index is outside the 3 positions",
+        r"\(GatherND\): takes indices from -3 to 2 along axis 1 of 3 positions, got 3",
     ),
     "dots on one side of an equation": (
         read('(float[2,3] x) => (float[3] y) { y = Einsum <equation = "...i->i"> (x) }'),

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from glenside.errors import ShapeError
 from glenside.extraction import extract
@@ -51,7 +52,7 @@ def calls(model: Model, arrays: dict[str, Array]) -> tuple[dict[str, int], list[
 
 def onnx_layer(
     steps: int, rows: int, depth: int, size: int, *, bias: bool, initial: bool, layers: int = 1,
-    direction: str = "forward",
+    direction: str = "forward", dtype: str = "float32",
 ) -> tuple[Model, dict[str, Array]]:  # fmt: skip
     rng = np.random.default_rng(steps)
     directions = 2 if direction == "bidirectional" else 1
@@ -71,20 +72,21 @@ def onnx_layer(
         nodes.append(helper.make_node("Transpose", [f"Y{k}"], [f"T{k}"], perm=[0, 2, 1, 3]))
         nodes.append(helper.make_node("Reshape", [f"T{k}", f"shape{k}"], [f"y{k}"]))
         x = f"y{k}"
-    arrays = {"x": rng.normal(0, 1, (steps, rows, depth)).astype("float32")}
+    arrays = {"x": rng.normal(0, 1, (steps, rows, depth)).astype(dtype)}
     if initial:
         for name in ("h0", "c0"):
-            arrays[name] = rng.normal(0, 1, (directions, rows, size)).astype("float32")
+            arrays[name] = rng.normal(0, 1, (directions, rows, size)).astype(dtype)
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
     def info(name: str, shape: Sequence[int]) -> Any:
-        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        return helper.make_tensor_value_info(name, kind, shape)
 
     outputs = [
         info(x, [steps, rows, directions * size]),
         info(f"C{layers - 1}", [directions, rows, size]),
     ]
     held = [
-        numpy_helper.from_array(a if a.dtype == int else a.astype("float32"), name)
+        numpy_helper.from_array(a if a.dtype == int else a.astype(dtype), name)
         for name, a in parameters.items()
     ]
     graph = helper.make_graph(
@@ -116,6 +118,101 @@ def test_an_onnx_layer(
     want = reference(arrays["x"], *state, *weights, both, "iofg")
     np.testing.assert_allclose(every, want[:-1], rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(last[0], want[-1], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("initial", [False, True])
+@pytest.mark.parametrize("steps", [1, 3])
+def test_a_layer_typed_in_half_precision(steps: int, initial: bool) -> None:
+    model, arrays = onnx_layer(steps, 2, 3, 4, bias=True, initial=initial, dtype="float16")
+    found, (every, last) = calls(model, arrays)
+    assert found == {"flex-lstm": 1}
+    assert every.dtype == last.dtype == np.float16
+    full = {name: array.astype("float64") for name, array in arrays.items()}
+    state = [full[k][0] if initial else np.zeros((2, 4)) for k in ("h0", "c0")]
+    weights = [full[k][0] for k in ("W0", "R0")]
+    want = reference(full["x"], *state, *weights, full["B0"][0].reshape(2, -1).sum(axis=0), "iofg")
+    np.testing.assert_allclose(every, want[:-1], rtol=1e-2, atol=5e-3)
+    np.testing.assert_allclose(last[0], want[-1], rtol=1e-2, atol=5e-3)
+
+
+def cells(
+    steps: int, rows: int, *, state: str, bias: bool, dtype: str = "float32"
+) -> tuple[onnx.ModelProto, Array, Array]:
+    """Cells of size 4 as exporters unroll them, from a state that the model holds.
+
+    Also an input, and what the cells make of it.
+    """
+    rng = np.random.default_rng(3)
+
+    def draw(*shape: int) -> Array:
+        return rng.normal(0, 0.5, shape).astype(dtype)
+
+    held = {"wi": draw(16, 3), "wh": draw(16, 4), "bi": draw(16), "bh": draw(16)}
+    first = draw(2, rows, 4) if state == "learnt" else np.zeros((2, rows, 4), dtype)
+    nodes = []
+    if state == "made":
+        held["size"] = np.array([rows, 4])
+        zero = numpy_helper.from_array(np.zeros(1, dtype))
+        nodes += [
+            helper.make_node("ConstantOfShape", ["size"], [name], value=zero)
+            for name in ("h0", "c0")
+        ]
+    else:
+        held |= {"h0": first[0], "c0": first[1]}
+    for t in range(steps):
+        held[f"t{t}"] = np.int64(t)
+        nodes += [
+            helper.make_node("Gather", ["x", f"t{t}"], [f"x{t}"]),
+            helper.make_node("Gemm", [f"x{t}", "wi", *["bi"] * bias], [f"a{t}"], transB=1),
+            helper.make_node("Gemm", [f"h{t}", "wh", *["bh"] * bias], [f"b{t}"], transB=1),
+            helper.make_node("Add", [f"a{t}", f"b{t}"], [f"s{t}"]),
+            helper.make_node(
+                "Split", [f"s{t}"], [f"{k}{t}" for k in "ifgo"], axis=1, num_outputs=4
+            ),
+            *(helper.make_node("Sigmoid", [f"{k}{t}"], [f"{k}s{t}"]) for k in "ifo"),
+            helper.make_node("Tanh", [f"g{t}"], [f"gs{t}"]),
+            helper.make_node("Mul", [f"fs{t}", f"c{t}"], [f"p{t}"]),
+            helper.make_node("Mul", [f"is{t}", f"gs{t}"], [f"q{t}"]),
+            helper.make_node("Add", [f"p{t}", f"q{t}"], [f"c{t + 1}"]),
+            helper.make_node("Tanh", [f"c{t + 1}"], [f"k{t}"]),
+            helper.make_node("Mul", [f"os{t}", f"k{t}"], [f"h{t + 1}"]),
+        ]
+    nodes.append(helper.make_node("Concat", [f"h{t + 1}" for t in range(steps)], ["y"], axis=0))
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    graph = helper.make_graph(
+        nodes,
+        "cells",
+        [helper.make_tensor_value_info("x", kind, (steps, rows, 3))],
+        [helper.make_tensor_value_info("y", kind, (steps * rows, 4))],
+        [numpy_helper.from_array(array, name) for name, array in held.items()],
+    )
+    x = rng.normal(0, 1, (steps, rows, 3)).astype(dtype)
+    both = bias * (held["bi"] + held["bh"])
+    want = reference(x, *first, held["wi"], held["wh"], both, "ifgo")[:-1]
+    opsets = [helper.make_opsetid("", 18)]
+    return helper.make_model(graph, opset_imports=opsets), x, want.reshape(steps * rows, 4)
+
+
+@pytest.mark.parametrize(
+    ("state", "rows", "bias", "dtype"),
+    [
+        ("zero", 1, True, "float32"),
+        ("zero", 3, False, "float32"),
+        ("learnt", 2, True, "float32"),
+        ("made", 1, True, "float32"),
+        ("zero", 1, True, "float16"),
+    ],
+)
+def test_cells_from_a_state_that_the_model_holds(
+    state: str, rows: int, bias: bool, dtype: str
+) -> None:
+    """The product of the first state is no constant apart from the layer."""
+    proto, x, want = cells(3, rows, state=state, bias=bias, dtype=dtype)
+    model = load_model(proto)
+    found, (every,) = calls(model, {**model.params, "x": x})
+    assert found == {"flex-lstm": 1}
+    loose = 1e-5 if dtype == "float32" else 1e-2
+    np.testing.assert_allclose(every, want, rtol=loose, atol=loose)
 
 
 @pytest.mark.parametrize(

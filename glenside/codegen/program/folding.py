@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from glenside.codegen.program.kinds import STEPS
 from glenside.codegen.program.record import Cut
 from glenside.errors import InputError
-from glenside.language import builders, evaluate
+from glenside.language import APART, builders, evaluate
 from glenside.language.term import Term, topological_order
 
 Array = np.ndarray[Any, Any]
@@ -107,7 +106,7 @@ class _Folding:
         if term.op == "constant":
             self._leaves[term] = 1
             return term.operator.evaluate([], (), term.attributes)
-        if term.op in STEPS:
+        if term.op in APART:
             return None
         if _contracts(term):
             operands = [self._values.get(each) for each in term.children[0].children]

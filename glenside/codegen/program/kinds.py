@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from glenside.language import CALLS
 from glenside.language.functions import FUNCTIONS
 from glenside.language.term import Term
-
-STEPS = CALLS | {"host_op"}
-"""Operators that Python executes; they are never folded."""
 
 
 def computes(term: Term) -> bool:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from glenside.codegen.program.kinds import STEPS, is_reduction
+from glenside.codegen.program.kinds import is_reduction
 from glenside.codegen.program.leaves import Leaves
 from glenside.codegen.program.ordering import (
     order_like,
@@ -39,7 +39,7 @@ from glenside.codegen.storage import (
     without_repetitions,
 )
 from glenside.codegen.views import View, compose_inverse, move_view, replay, row_major
-from glenside.language.operators import VIEWS
+from glenside.language.operators import APART, VIEWS
 from glenside.language.term import Term
 
 _LONG = 16
@@ -87,7 +87,7 @@ class _Layout:
             self._store(term, as_named)
             return
         self._limit_reindexing(term)
-        if term.op in STEPS:
+        if term.op in APART:
             for child in term.children:
                 self.make_viewable(child)
             self._store(term, as_named)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from glenside.codegen.program.kinds import STEPS, computes, is_reduction, repeats
+from glenside.codegen.program.kinds import computes, is_reduction, repeats
 from glenside.codegen.program.leaves import Leaves
 from glenside.codegen.program.record import Cut
 from glenside.language.functions import FUNCTIONS
-from glenside.language.operators import VIEWS
+from glenside.language.operators import APART, VIEWS
 from glenside.language.shape import FLOATS
 from glenside.language.term import Term
 
@@ -64,13 +64,13 @@ def find_readers(cut: Cut, kept: set[Term], decide: bool = False) -> Readers:
                 repeated.add(child)
             if without_cells:
                 bare.add(child)
-            if seen or term.op in STEPS:
+            if seen or term.op in APART:
                 observed.add(child)
     return Readers(roots, observed)
 
 
 def _must_keep(term: Term, roots: set[Term], observed: bool, repeated: set[Term]) -> bool:
-    if term.op in ("tensor", "concat") or term.op in STEPS or is_reduction(term):
+    if term.op in ("tensor", "concat") or term.op in APART or is_reduction(term):
         return True
     if not computes(term):
         return observed and term.op not in VIEWS

@@ -17,7 +17,7 @@ from glenside.exporters.c.functions import COPY, PREAMBLE, CFunction, c_function
 from glenside.exporters.c.kernels import c_type
 from glenside.exporters.c.naming import identifier
 from glenside.exporters.c.simulators import simulators
-from glenside.files import replacing, write_text
+from glenside.files import folder_of, replacing, write_text
 from glenside.language.shape import AccessType
 from glenside.language.term import Term
 
@@ -70,7 +70,7 @@ def to_c(
     """
     from glenside.codegen import schedule
 
-    folder, called = Path(directory), identifier(name)
+    folder, called = folder_of(directory), identifier(name)
     units = UnitFunctions((called,))
     lowered = lower_terms(list(outputs.values()), inputs, params, schedule.PORTABLE)
     function = c_function(called, lowered, list(outputs), units)

@@ -16,7 +16,8 @@ normalisation spelled with Pow, ReduceMean and Sqrt is treated like one of one n
   bounded results.
 - Factors and powers that are only summed, differences that are only squared, and exponents are
   computed in float32 too.
-- What depends on parameters alone is computed once, in float32.
+- What depends on parameters alone is computed once, in float32, but for the first step of a
+  recurrent layer, which is computed like the others.
 - Products of matrices take halves and add up in float32. Numbers beyond the range among their
   operands, or exponentials, make them float32 products.
 """
@@ -189,9 +190,25 @@ class Policy:
     # --- what is known beforehand ---------------------------------------------------------------
 
     def _fixed(self) -> set[Term]:
-        """What depends on parameters and constants alone."""
+        """What depends on parameters and constants alone.
+
+        Not a product with weights that something else is multiplied with: it is the first step of a
+        layer that was unrolled, from a known state, and is computed like the others.
+        """
         fixed: set[Term] = set()
+        products = [term for term in self.order if term.op == "cart_prod"]
+        others: dict[Term, set[Term]] = {}
+        for one, two in (each.children for each in products):
+            others.setdefault(one, set()).add(two)
+            others.setdefault(two, set()).add(one)
+        steps = {
+            each
+            for each in products
+            if any(len(others[c]) > 1 or _is_zero(c) for c in each.children)
+        }
         for term in self.order:
+            if term in steps:
+                continue
             if term.op == "tensor":
                 known = term["name"] in self.model.params
             else:
@@ -587,6 +604,12 @@ def operands_of(term: Term) -> list[Term]:
     else:
         found.append(child)
     return found
+
+
+def _is_zero(term: Term) -> bool:
+    """Whether a value is a state of zeros that was left out."""
+    constant = moved_from(term)
+    return constant.op == "constant" and constant["value"] == 0
 
 
 def _is_fold(term: Term, functions: Iterable[str]) -> bool:

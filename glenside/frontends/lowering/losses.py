@@ -33,6 +33,7 @@ def nll_loss(
     y = builders.cast(y, "int64")
     counted = elementwise("not", elementwise("equal", y, like(y, ignore_index)))
     safe = select(counted, y, 0)
+    arrays.require(safe, 0, x.shape[1], f"takes targets from 0 to {x.shape[1] - 1}")
     chosen = builders.squeeze(gather_elements(arrays, x, builders.unsqueeze(safe, 1), 1), 1)
     one = builders.constant(1, safe.shape, x.dtype)
     share = one if weights is None else builders.gather(weights, safe, 0)

@@ -13,6 +13,7 @@ from glenside.frontends.lowering.phrases import (
     add,
     elementwise,
     like,
+    minimum,
     mul,
     reduce,
     reshape,
@@ -43,6 +44,19 @@ def from_front(indices: Term, length: int) -> Term:
     return select(inside, found, OUTSIDE)
 
 
+def check_range(arrays: Arrays, indices: Term, length: int, axis: int) -> None:
+    """Indices must be among the positions of an axis, negative ones counted from its end.
+
+    Those that are known are held against it now, those made of inputs at every call; others, that
+    the program computes, are not.
+
+    :raises ModelError: a known one is outside.
+    """
+    what = f"takes indices from {-length} to {length - 1}" if length else "takes no index"
+    told = f"{what} along axis {axis} of {length} positions"
+    arrays.require(indices, -length, length, told)
+
+
 def steps(shape: Sequence[int]) -> list[int]:
     """How far apart neighbours along each axis stand in row-major order."""
     return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
@@ -60,22 +74,48 @@ def places_but(arrays: Arrays, shape: Sequence[int], within: Sequence[int], axis
 
 
 def gather_elements(arrays: Arrays, x: Term, indices: Term, axis: int) -> Term:
-    """``x[..., indices[i, j...], ...]``: one index along ``axis`` for every position."""
+    """``x[..., indices[i, j...], ...]``: one index along ``axis`` for every position.
+
+    A model's own indices are for :func:`check_range` first.
+    """
     along = mul(from_front(indices, x.shape[axis]), steps(x.shape)[axis])
     places = add(along, places_but(arrays, x.shape, indices.shape, axis))
     return builders.gather(reshape(x, (x.type.size,)), places, 0)
 
 
-def flat_indices(indices: Term, shape: Sequence[int]) -> Term:
-    """Row-major places in ``shape`` of index tuples along the last axis."""
+def flat_indices(arrays: Arrays, indices: Term, shape: Sequence[int], first: int = 0) -> Term:
+    """Row-major places in ``shape`` of index tuples along the last axis, as of a model's operand.
+
+    ``first`` is the axis of the data that the tuples begin with; :func:`check_range` sees to all.
+    """
     last = indices.type.rank - 1
     places: Term | None = None
     for i, (length, step) in enumerate(zip(shape, steps(shape), strict=True)):
         one = builders.squeeze(builders.slice_(indices, last, i, i + 1), last)
+        check_range(arrays, one, length, first + i)
         term = mul(from_front(one, length), step)
         places = term if places is None else add(places, term)
     assert places is not None
     return places
+
+
+def gather_nd(arrays: Arrays, x: Term, indices: Term, batch: int = 0) -> Term:
+    """Slices of ``x`` at index tuples along the last axis; the first ``batch`` axes go together.
+
+    :raises ShapeError: the tuples do not fit.
+    """
+    depth = indices.shape[-1] if indices.shape else 0
+    fits = 0 <= batch < indices.type.rank and 1 <= depth <= x.type.rank - batch
+    if not fits or indices.shape[:batch] != x.shape[:batch]:
+        told = f", batch_dims {batch}" if batch else ""
+        raise ShapeError(f"indices {indices.shape} do not fit data {x.shape}{told}")
+    rows, rest = x.shape[: batch + depth], x.shape[batch + depth :]
+    where = flat_indices(arrays, indices, rows[batch:], batch)
+    if batch:
+        start = np.arange(math.prod(rows[:batch])) * math.prod(rows[batch:])
+        column = start.reshape(rows[:batch] + (1,) * (where.type.rank - batch))
+        where = add(where, arrays.parameter(column, "starts"))
+    return builders.gather(reshape(x, (math.prod(rows), *rest)), where, 0)
 
 
 LARGEST_COMPARISON = 2**24
@@ -136,7 +176,11 @@ def _edge(dtype: str, reduction: str) -> Term:
 def scatter_elements(
     arrays: Arrays, x: Term, indices: Term, updates: Term, axis: int, reduction: str
 ) -> Term:
-    """``x`` with the elements at ``indices`` along one axis replaced or combined."""
+    """``x`` with the elements at ``indices`` along one axis replaced or combined.
+
+    :func:`check_range` sees to the indices.
+    """
+    check_range(arrays, indices, x.shape[axis], axis)
     along = mul(from_front(indices, x.shape[axis]), steps(x.shape)[axis])
     where = add(along, places_but(arrays, x.shape, indices.shape, axis))
     count = (indices.type.size,)
@@ -146,14 +190,17 @@ def scatter_elements(
 
 
 def reversed_sequences(arrays: Arrays, x: Term, lengths: Term, time: int, batch: int) -> Term:
-    """The first ``lengths`` positions of axis ``time`` backwards, one number for each batch."""
+    """The first ``lengths`` positions of axis ``time`` backwards, one number for each batch.
+
+    A length beyond the axis counts as its length.
+    """
     if time == batch or lengths.shape != (x.shape[batch],):
         raise ShapeError(f"lengths of shape {lengths.shape} do not fit data of shape {x.shape}")
 
     def along(term: Term, axis: int) -> Term:
         return reshape(term, [term.type.size if k == axis else 1 for k in range(x.type.rank)])
 
-    ends = along(builders.cast(lengths, "int64"), batch)
+    ends = along(minimum(builders.cast(lengths, "int64"), x.shape[time]), batch)
     now = along(arrays.parameter(np.arange(x.shape[time]), "steps"), time)
     source = select(elementwise("less", now, ends), sub(sub(ends, 1), now), now)
     return gather_elements(arrays, x, spread(source, x.shape), time)

@@ -226,7 +226,8 @@ def region_values(
     image each region lies. A region has at least the extent ``least``.
     """
     count = corner.shape[0]
-    _, channels, *size = x.shape
+    images, channels, *size = x.shape
+    arrays.require(batches, 0, images, f"takes regions of the images 0 to {images - 1}")
     taps = []
     for axis, length in enumerate(size):
         low, high = (

@@ -47,7 +47,7 @@ from glenside.language import (
     topological_order,
 )
 from glenside.language.requirements import sources_of
-from glenside.language.shape import DTYPES
+from glenside.language.shape import DTYPES, FLOATS
 
 Array = np.ndarray[Any, Any]
 LOGGER = logging.getLogger(__name__)
@@ -96,7 +96,8 @@ def import_model(
 
     :param model: path, serialised bytes or ``onnx.ModelProto``.
     :param shapes: axis lengths of inputs by name, for what the model leaves open. An input for
-        which the model has a default is that constant, unless it is named here or in ``params``.
+        which the model has a default is that constant, one of :attr:`Model.defaults`, unless it is
+        named here or in ``params``.
     :param params: arrays of inputs that are known in advance: they become constants, and what
         depends on them alone (shapes, say) is worked out while importing.
     :param fold_limit: bytes up to which constants are computed now; larger ones stay terms.
@@ -125,6 +126,25 @@ def import_model(
             # Whatever else is wrong, nothing helps while these are there.
             raise UnsupportedOperator(unknown) from problem
         raise
+
+
+_PRODUCTS = frozenset({"MatMul", "Gemm"})
+
+
+def _shared_weights(graph: onnx.GraphProto) -> set[str]:
+    """Names of what several products multiply different values with, as those of a loop do."""
+    others: dict[str, set[str]] = {}
+    repeated: set[str] = set()
+    pending = [(graph, False)]
+    while pending:
+        scope, loops = pending.pop()
+        for node in scope.node:
+            if node.op_type in _PRODUCTS and len(node.input) > 1:
+                others.setdefault(node.input[1], set()).add(node.input[0])
+                repeated |= {node.input[1]} if loops else set()
+            within = loops or node.op_type in ("Loop", "Scan")
+            pending += [(each, within) for each in subgraphs(node)]
+    return repeated | {name for name, multiplied in others.items() if len(multiplied) > 1}
 
 
 def _unknown_nodes(
@@ -198,6 +218,8 @@ class Importer:
         self._narrow: dict[Term, str] = {}
         self._varying: dict[Term, bool] = {}
         self._dequantised: set[Term] = set()
+        self._shared_weights = _shared_weights(proto.graph)
+        self._steps: dict[Term, bool] = {}
         self._counts: dict[str, int] = {}
         self._refused: list[Unsupported] = []
         self._requirements: list[Requirement] = []
@@ -212,6 +234,12 @@ class Importer:
         for name, array in fixed.items():
             self._define(name, self.parameter(name, array))
         self._initializers(proto.graph, inputs)
+        held = {name: self._scopes[0][name] for name in loading.default_names(proto.graph)}
+        self._defaults = {
+            name: term.type
+            for name, term in held.items()
+            if name not in inputs and isinstance(term, Term) and term not in self._narrow
+        }
 
     def _initializers(self, graph: onnx.GraphProto, given: Collection[str] = ()) -> None:
         """Enters what a graph holds the value of, but for the inputs that are ``given``."""
@@ -488,11 +516,15 @@ class Importer:
             if array.dtype.name not in DTYPES:
                 raise ModelError(f"value {name!r} has the unsupported type {array.dtype}")
             return self.parameter(name, array)
+        if proto.op_type in _PRODUCTS and proto.input[1] in self._shared_weights:
+            self._steps[result] = result.dtype in FLOATS
         return self.fold(name, result)
 
     def fold(self, name: str, term: Term) -> Term:
         """``term`` as a parameter called ``name`` where it is constant and small enough."""
         if not term.children or self._varies(term) or self._is_dequantised(term):
+            return term
+        if self._is_step(term):
             return term
         folded = self._folding.fold(name, term, self._arrays)
         if folded is None:
@@ -518,6 +550,18 @@ class Importer:
                 return False
             (term,) = term.children
         return True
+
+    def _is_step(self, term: Term) -> bool:
+        """Whether a constant is made of a product whose weights are those of another one too.
+
+        It is the first step of a layer that an exporter unrolled, from a state that is known:
+        rules find the layer by steps that are alike, and compilers fold what is constant."""
+        if not self._shared_weights:
+            return False
+        for each in topological_order([term]):
+            if each not in self._steps:
+                self._steps[each] = any(self._steps[child] for child in each.children)
+        return self._steps[term]
 
     def _varies(self, term: Term) -> bool:
         """Whether a term depends on what the program is run on, or on a host operator."""
@@ -606,6 +650,7 @@ class Importer:
             names={**self._inner_names, **self._names},
             operators=self._counts,
             requirements=tuple(dict.fromkeys(self._requirements)),
+            defaults=self._defaults,
         )
 
 

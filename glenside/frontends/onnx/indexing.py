@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -19,10 +18,13 @@ from glenside.frontends.lowering.phrases import (
 )
 from glenside.frontends.lowering.places import (
     COMBINE,
+    check_range,
     flat_indices,
     from_front,
     gather_elements,
+    gather_nd,
     places_but,
+    reversed_sequences,
     scatter,
     steps,
 )
@@ -51,28 +53,6 @@ def check_indices(node: Node, indices: Term) -> None:
         raise node.error(f"indices must be integers, got {indices.dtype}")
 
 
-def check_range(node: Node, indices: Term, length: int, axis: int) -> None:
-    """Indices must be among the positions of an axis, negative ones counted from its end.
-
-    Those that are known are held against it now, those made of inputs at every call; others, that
-    the program computes, are not.
-    """
-    known = node.value_if_known(indices)
-    if known is None:
-        what = f"takes indices from {-length} to {length - 1}" if length else "takes no index"
-        node.require(indices, -length, length, f"{what} along axis {axis} of {length} positions")
-    elif known.size and not (-length <= known.min() and known.max() < length):
-        raise node.error(f"an index is outside the {length} positions of axis {axis}")
-
-
-def _check_tuples(node: Node, indices: Term, shape: Sequence[int], first: int = 0) -> None:
-    """As :func:`check_range`, for tuples of indices along the last axis."""
-    last = indices.type.rank - 1
-    for i, length in enumerate(shape):
-        one = builders.slice_(indices, last, i, i + 1)
-        check_range(node, node.fold(one, "indices"), length, first + i)
-
-
 def _check_reach(node: Node, x: Term, indices: Term, axis: int) -> None:
     """Along other axes, indices pair with positions of the data: there must be enough of them."""
     pairs = enumerate(zip(indices.shape, x.shape, strict=True))
@@ -97,20 +77,7 @@ def _gather_nd(node: Node) -> Term:
     x, indices = node[0], node[1]
     batch = node.attributes.integer("batch_dims", 0)
     check_indices(node, indices)
-    depth = indices.shape[-1] if indices.shape else 0
-    if not 0 <= batch < indices.type.rank or not 1 <= depth <= x.type.rank - batch:
-        raise node.error(f"indices {indices.shape} do not fit data {x.shape}, batch_dims {batch}")
-    if x.shape[:batch] != indices.shape[:batch]:
-        raise node.error(f"data {x.shape} and indices {indices.shape} differ in batch axes")
-    rows, rest = x.shape[: batch + depth], x.shape[batch + depth :]
-    flat = reshape(x, (math.prod(rows), *rest))
-    _check_tuples(node, indices, rows[batch:], batch)
-    places = flat_indices(indices, rows[batch:])
-    if batch:
-        start = np.arange(math.prod(rows[:batch])).reshape(rows[:batch]) * math.prod(rows[batch:])
-        start = start.reshape(rows[:batch] + (1,) * (places.type.rank - batch))
-        places = add(places, node.parameter(start, "starts"))
-    return builders.gather(flat, places, 0)
+    return gather_nd(node, x, indices, batch)
 
 
 @operator("OneHot")
@@ -177,15 +144,9 @@ def _reverse_sequence(node: Node) -> Term:
     batch = node.axis(node.attributes.integer("batch_axis", 1), x.type.rank)
     if {time, batch} != {0, 1} or lengths.shape != (x.shape[batch],):
         raise node.error(f"lengths of shape {lengths.shape} do not fit data of shape {x.shape}")
-    ends = builders.unsqueeze(builders.cast(lengths, "int64"), 1 - batch)
-    steps_ = np.arange(x.shape[time])
-    now = node.parameter(np.expand_dims(steps_, 1 - time), "steps")
-    source = select(elementwise("less", now, ends), sub(sub(ends, 1), now), now)
-    others = x.shape[2:]
-    for _ in others:
-        source = builders.unsqueeze(source, source.type.rank)
-    source = builders.broadcast(source, x.shape)
-    return gather_elements(node, x, source, time)
+    longest = x.shape[time]
+    node.require(lengths, 0, longest + 1, f"takes sequence lengths from 0 to {longest}")
+    return reversed_sequences(node, x, lengths, time, batch)
 
 
 # --- scattering ---------------------------------------------------------------------------------
@@ -224,8 +185,7 @@ def _scatter_nd(node: Node) -> Term:
         raise node.error(f"indices {indices.shape} and updates {updates.shape} do not fit")
     rows, rest = x.shape[:depth], x.shape[depth:]
     count = math.prod(indices.shape[:-1])
-    _check_tuples(node, indices, rows)
-    places = reshape(flat_indices(indices, rows), (count,))
+    places = reshape(flat_indices(node, indices, rows), (count,))
     result = scatter(
         node,
         reshape(x, (math.prod(rows), *rest)),
@@ -244,12 +204,8 @@ def _tensor_scatter(node: Node) -> Term:
     if axis == 0 or past.type.rank != update.type.rank:
         raise node.error(f"axis {axis} and update of shape {update.shape} do not fit")
     length, written = past.shape[axis], update.shape[axis]
-    known = node.known(2)
     latest = length - written
-    if known is not None and known.size and not circular:
-        if known.min() < 0 or known.max() > latest:
-            raise node.error(f"the update starts at {known.tolist()}, not at 0 to {latest}")
-    elif starts is not None and known is None and not circular:
+    if starts is not None and not circular:
         node.require(starts, 0, latest + 1, f"takes starts from 0 to {latest} along axis {axis}")
     # Where in the update every position along the axis comes from, per batch entry.
     position = node.parameter(np.arange(length).reshape(1, -1), "positions")

@@ -218,6 +218,12 @@ def initializer_names(graph: onnx.GraphProto) -> set[str]:
     return initialized | {each.values.name for each in graph.sparse_initializer}
 
 
+def default_names(graph: onnx.GraphProto) -> list[str]:
+    """The graph's inputs that it holds the value of, in order."""
+    initialized = initializer_names(graph)
+    return [each.name for each in graph.input if each.name in initialized]
+
+
 def known_inputs(
     graph: onnx.GraphProto, model: str, params: Mapping[str, Array], shapes: Shapes
 ) -> dict[str, Array]:

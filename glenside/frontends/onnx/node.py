@@ -18,6 +18,7 @@ import onnx
 from glenside.errors import ModelError
 from glenside.frontends.refusal import Refused
 from glenside.language import Term, builders, memory
+from glenside.language.requirements import outside
 from glenside.language.shape import DTYPES
 
 if TYPE_CHECKING:
@@ -351,10 +352,18 @@ class Node:
         return self._importer.attempt(graph)
 
     def require(self, term: Term, low: int, high: int, what: str) -> bool:
-        """Has every call of the program check that ``low <= term < high`` where that is cheap.
+        """Has ``low <= term < high`` hold: now where it is known, else at every call if cheap.
 
         :param what: what this node asks of the value, as a clause without a subject.
+        :returns: False where it cannot be told.
+        :raises ModelError: it is known and outside.
         """
+        known = self._importer.known(self.fold(term, "asked"))
+        if known is not None:
+            wrong = outside(known, low, high)
+            if wrong is not None:
+                raise self.error(f"{what}, got {wrong}")
+            return True
         return self._importer.require(term, low, high, f"{self} {what}")
 
     def error(self, message: str) -> ModelError:

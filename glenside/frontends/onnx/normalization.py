@@ -159,14 +159,15 @@ def reciprocal_deviation(centred: Term, axes: Sequence[int], epsilon: float) -> 
     return elementwise("recip", elementwise("sqrt", add(variance, epsilon)))
 
 
-@operator("RMSNormalization")
-def _rms_normalization(node: Node) -> Term:
+@operator("RMSNormalization", "SimplifiedLayerNormalization")
+def _rms_normalization(node: Node) -> list[Term]:
+    """The latter is what onnxruntime called it before ONNX had it, in ONNX's own domain."""
     x, scale = node[0], node[1]
     axis = node.axis(node.attributes.integer("axis", -1), x.type.rank)
     epsilon = node.attributes.real("epsilon", 1e-5)
     wide = builders.cast(x, _stash(node, x))
     by = reciprocal_deviation(wide, range(axis, x.type.rank), epsilon)
-    return mul(builders.cast(mul(wide, by), scale.dtype), scale)
+    return [mul(builders.cast(mul(wide, by), scale.dtype), scale), by]
 
 
 @operator("InstanceNormalization")

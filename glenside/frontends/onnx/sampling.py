@@ -173,6 +173,7 @@ def _max_unpool(node: Node) -> Term:
     if len(wanted) != len(shape) or any(w < n for w, n in zip(wanted, shape, strict=True)):
         raise node.error(f"output_shape {wanted} is smaller than {shape}")
     count = math.prod(shape)
+    node.require(places, 0, count, f"takes indices from 0 to {count - 1}")
     empty = builders.constant(0, (count,), x.dtype)
     filled = scatter(
         node,

@@ -20,7 +20,6 @@ from glenside.language import (
     Model,
     Term,
     builders,
-    index_requirements,
     topological_order,
 )
 
@@ -67,7 +66,7 @@ def import_relax(
     used = {leaf["name"] for leaf in topological_order(outputs.values()) if leaf.op == "tensor"}
     weights = {n: array for n, array in constants.arrays.items() if n in used}
     counts = count_operators(walk.calls, inputs)
-    asked = index_requirements(outputs.values(), inputs, walk.names)
+    asked = constants.requirements(outputs.values(), inputs)
     return Model(name, inputs, weights, outputs, walk.names, counts, asked)
 
 

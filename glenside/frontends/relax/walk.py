@@ -237,7 +237,7 @@ class Walk:
             signature = OPERATORS.get(short)
             if signature is None:
                 raise Refused(REFUSED.get(short, "no meaning is known for this operator"))
-            self._constants.scope = name
+            self._constants.scope, self._constants.caller = name, f"{name} ({short})"
             result = signature(self._constants, operands, attributes_of(call.attrs))
             self.calls.append((short, result))
             return result

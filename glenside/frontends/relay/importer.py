@@ -18,7 +18,7 @@ from glenside.frontends.relay.parser import parse_module
 from glenside.frontends.relay.syntax_tree import Function, Module, Position
 from glenside.frontends.relay.types import TensorType, access_type, flat, flat_parameters, spell
 from glenside.frontends.relay.walk import Progress, Walk
-from glenside.language import DTYPES, AccessType, Model, index_requirements, topological_order
+from glenside.language import DTYPES, AccessType, Model, topological_order
 from glenside.language.shape import check_shape
 
 Array = np.ndarray[Any, Any]
@@ -70,7 +70,7 @@ def import_relay(
         name: array for name, array in (weights | walk.constants.arrays).items() if name in used
     }
     counts = count_operators(walk.calls, inputs)
-    asked = index_requirements(outputs.values(), inputs, walk.names)
+    asked = walk.constants.requirements(outputs.values(), inputs)
     return Model(source.model, inputs, kept, outputs, walk.names, counts, asked)
 
 

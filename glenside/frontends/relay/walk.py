@@ -328,10 +328,12 @@ class Walk:
         if any(operand is None for operand in operands):
             return None
         signature.check(operands)
-        self.constants.scope = name[1:] if name.startswith("%") else call.operator
+        named = name.startswith("%")
+        self.constants.scope = name[1:] if named else call.operator
+        self.constants.caller = f"{name} ({call.operator})" if named else call.operator
         try:
             result = signature(self.constants, operands, values)
-        except ShapeError as problem:
+        except (ModelError, ShapeError) as problem:
             raise ModelError(f"{call.operator}: {problem}") from None
         self.calls.append((call.operator, result))
         return result

@@ -24,7 +24,7 @@ Sums are those of exact arithmetic and data are finite: zero times any number is
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -99,6 +99,12 @@ class Both:
 
     at: int
     sides: tuple[Value, Value]
+
+    def each(self, change: Callable[[Value], Value | Both], at: int | None = None) -> Both:
+        """With both sides changed, along the axis ``at`` if that is another now."""
+        one, two = (change(side) for side in self.sides)
+        assert not isinstance(one, Both) and not isinstance(two, Both), "a side is no pair"
+        return Both(self.at if at is None else at, (one, two))
 
 
 @dataclass(frozen=True)
@@ -260,8 +266,8 @@ class _Argument:
         match value:
             case Along(axis):
                 return replace(value, axis=to(axis))
-            case Both(at, (a, b)):
-                return Both(to(at), (self.moved(a, to), self.moved(b, to)))  # type: ignore[arg-type]
+            case Both(at):
+                return value.each(lambda side: self.moved(side, to), to(at))
         return value
 
     def untouched(self, value: Value | Both, axis: int, what: str) -> None:
@@ -304,8 +310,8 @@ class _Argument:
     def edged(self, x: Value | Both, fill: float) -> Value | Both:
         """With a number beside it on another axis."""
         match x:
-            case Both(at, (a, b)):
-                return Both(at, (self.edged(a, fill), self.edged(b, fill)))  # type: ignore[arg-type]
+            case Both():
+                return x.each(lambda side: self.edged(side, fill))
             case Parts() if self.how == "sum" and fill != 0:
                 self.fails("a number is put beside a sum, and would be added once a part")
             case Same(vanishes, literal, _):
@@ -359,14 +365,13 @@ class _Argument:
 
     def regrouped(self, old: AccessType, new: AccessType, x: Value | Both) -> Value | Both:
         match x:
-            case Both(at, (a, b)):
+            case Both(at):
                 place, grouped = _regrouped(old, new, at)
                 if grouped:
                     self.fails("the axis of a pair is merged with others")
                 if place is None:
                     self.fails("the axis of a pair is divided")
-                sides = [self.regrouped(old, new, side) for side in (a, b)]
-                return Both(place, tuple(sides))  # type: ignore[arg-type]
+                return x.each(lambda side: self.regrouped(old, new, side), place)
             case Along(axis, already):
                 place, grouped = _regrouped(old, new, axis)
                 if place is None or (grouped and already):
@@ -499,8 +504,7 @@ class _Argument:
 
     def _cast(self, node: Node, x: Value | Both) -> Value | Both:
         if isinstance(x, Both):
-            a, b = (self._cast(node, side) for side in x.sides)
-            return Both(x.at, (a, b))  # type: ignore[arg-type]
+            return x.each(lambda side: self._cast(node, side))
         old, new = self.given(node).dtype, node["dtype"]
         wider = np.can_cast(old, new) if "bfloat16" not in (old, new) else old != "float64"
         if isinstance(x, Parts):
@@ -514,12 +518,13 @@ class _Argument:
 
     def _where(self, node: Node, *values: Value | Both) -> Value | Both:
         condition, a, b = values
-        if any(isinstance(each, Parts | Both) for each in values):
+        reduced = Parts | Both
+        if isinstance(condition, reduced) or isinstance(a, reduced) or isinstance(b, reduced):
             self.fails(f"chooses by or among what is reduced along {self.size}")
-        chosen = self.merged(a, b, "where", lambda *_: None)  # type: ignore[arg-type]
-        result = self.merged(condition, chosen, "where", lambda *_: None)  # type: ignore[arg-type]
-        if isinstance(result, Same):
-            return replace(result, vanishes=a.vanishes and b.vanishes)  # type: ignore[union-attr]
+        chosen = self.merged(a, b, "where", lambda *_: None)
+        result = self.merged(condition, chosen, "where", lambda *_: None)
+        if isinstance(result, Same) and isinstance(a, Same) and isinstance(b, Same):
+            return replace(result, vanishes=a.vanishes and b.vanishes)
         return result
 
     def _compute(self, node: Node, x: Value | Both) -> Value | Both:
@@ -537,9 +542,8 @@ class _Argument:
 
     def mapped(self, name: str, dtype: str, x: Value | Both) -> Value | Both:
         match x:
-            case Both(at, (a, b)):
-                sides = (self.mapped(name, dtype, a), self.mapped(name, dtype, b))
-                return Both(at, sides)  # type: ignore[arg-type]
+            case Both():
+                return x.each(lambda side: self.mapped(name, dtype, side))
             case Along(fill=fill):
                 return replace(x, fill=_number(name, dtype, fill))
             case Same(literal=literal, number=number):

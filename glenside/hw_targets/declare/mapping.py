@@ -21,6 +21,7 @@ from egglog import (
     var,
 )
 
+from glenside.deadline import check_time
 from glenside.errors import ShapeError
 from glenside.hw_targets.declare.forms import Form, Unchanged
 from glenside.hw_targets.declare.sizes import HOLDS, Condition, Size
@@ -55,6 +56,7 @@ def cases(
     """
     for form in forms:
         among = NUMBERS if declared.dtypes is None else declared.dtypes
+        check_time()
         groups: dict[tuple[str, ...], list[str]] = {}
         for dtype in among:
             with contextlib.suppress(ShapeError):  # It has no such number.
@@ -63,6 +65,7 @@ def cases(
             yield _Case(declared, form, splits, "").rule(declared.dtypes)
             continue
         for alike in groups.values():
+            check_time()
             yield _Case(declared, form, splits, alike[0]).rule(alike)
 
 

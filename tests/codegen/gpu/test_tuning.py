@@ -13,7 +13,7 @@ import glenside
 from glenside.codegen.gpu.devices import device_profile
 from glenside.codegen.gpu.mapping import tuning
 from glenside.codegen.gpu.mapping.tuning import Tuned
-from glenside.errors import InputError, TargetError
+from glenside.errors import InputError, NotOptimised, TargetError
 
 
 def entry(seconds: float, space: str = "m4 n4 k4") -> Tuned:
@@ -209,6 +209,32 @@ def test_a_file_is_no_folder_to_build_into(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"cannot write into .*file: "):
         build(small_network(), "opencl:cpu", tmp_path / "file")
+
+
+def test_where_rewriting_fails_the_products_are_those_of_the_model(monkeypatch):
+    from glenside.hw_targets import find_target
+    from glenside.tune import _products
+    from tests.models import small_network
+
+    def broken(*_, **__):
+        raise ZeroDivisionError("broken")
+
+    target = find_target("opencl:mali-g72")
+
+    def spaces():
+        return {
+            each.space.key()
+            for each in _products(small_network(), target, None, None, target.rules(), None).found
+        }
+
+    as_imported = {
+        each.space.key() for each in _products(small_network(), target, None, None, (), None).found
+    }
+    assert len(as_imported) == 2
+    monkeypatch.setattr("glenside.rewrites.saturate", broken)
+    said = "products are those of the program as it was imported: ZeroDivisionError: broken"
+    with pytest.warns(NotOptimised, match=said):
+        assert spaces() == as_imported
 
 
 def test_tuning_is_kept_resumed_and_used(tmp_path, monkeypatch):

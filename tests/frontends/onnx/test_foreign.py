@@ -53,6 +53,25 @@ def test_fused_conv(ask, floats, activation, parameters):
     ask.same(foreign(ask, "FusedConv", x, weights, **given), x)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_simplified_layer_normalization_has_no_domain(ask, floats, dtype):
+    """onnxruntime had it among ONNX's own operators before these had it."""
+    x, g = (300 * floats(2, 3, 4)).astype(dtype), floats(4).astype(dtype)
+    node = helper.make_node(
+        "SimplifiedLayerNormalization", ["x", "g"], ["y", "by"], axis=-1, epsilon=1e-3
+    )
+    proto = ask.model_of([node], {"x": x}, ["y", "by"], {"g": g}, opset=17)
+    proto.graph.output[0].type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(x.dtype)
+    model = import_model(proto)
+    y, by = evaluate(model.roots, {"x": x, **model.params})
+    wide = x.astype("float64")
+    right = 1 / np.sqrt((wide * wide).mean(axis=-1, keepdims=True) + 1e-3)
+    assert (y.dtype, by.dtype) == (x.dtype, np.float32)
+    np.testing.assert_allclose(by, right, rtol=1e-5)
+    np.testing.assert_allclose(y, wide * right * g, rtol=1e-5 if dtype == "float32" else 2e-3)
+    assert not [each for each in model.terms() if each.op == "host_op"]
+
+
 def test_skip_layer_normalization(ask, floats):
     x = {"x": floats(2, 3, 4), "skip": floats(2, 3, 4)}
     given = {"g": floats(4), "b": floats(4)}

@@ -58,7 +58,9 @@ def test_indices_that_are_inputs_are_checked_in_every_call(ask, name):
 @pytest.mark.parametrize("name", CASES)
 def test_indices_that_are_constants_are_checked_at_once(ask, name):
     proto, _ = model(ask, name, CASES[name][3], True)
-    with pytest.raises(ModelError, match=r"node .node. .*: an index is outside the . positions"):
+    with pytest.raises(
+        ModelError, match=rf"node .node. .*: takes .*{CASES[name][4]}.*, got -?[345]"
+    ):
         import_model(proto)
 
 
@@ -82,3 +84,31 @@ def test_indices_that_the_program_computes_from_floats_are_not_checked(ask):
     ]
     imported = ask.same(ask.model_of(nodes, {"x": X}, ["y"]), {"x": X})
     assert imported.requirements == ()
+
+
+# Operator, opset, attributes, operands, the one that is given at the call and is wrong, the error.
+OTHERS = {
+    "sequences": ("ReverseSequence", 13, {"time_axis": 0, "batch_axis": 1}, [X, [5, 0, 1]], 1,
+                  "takes sequence lengths from 0 to 4, got 5"),
+    "images": ("RoiAlign", 16, {"sampling_ratio": 1}, [X.reshape(2, 1, 2, 3), [[0.0, 0, 1, 1]],
+               [2]], 2, "takes regions of the images 0 to 1, got 2"),
+    "places": ("MaxUnpool", 13, {"kernel_shape": [2, 2], "strides": [2, 2]},
+               [X[:1, :2].reshape(1, 1, 1, 2), [[[[0, 8]]]]], 1,
+               "takes indices from 0 to 7, got 8"),
+    "rows written": ("TensorScatter", 24, {"axis": 1}, [X[None], X[None, :2], [3]], 2,
+                     "takes starts from 0 to 2 along axis 1, got 3"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("fixed", [False, True])
+def test_numbers_that_choose_what_is_read(ask, name, fixed):
+    operator, opset, attributes, operands, wrong, says = OTHERS[name]
+    arrays = {f"in{i}": np.asarray(each) for i, each in enumerate(operands)}
+    arrays = {n: a.astype(np.float32) if a.dtype.kind == "f" else a for n, a in arrays.items()}
+    node = helper.make_node(operator, list(arrays), ["y"], name="node", **attributes)
+    constants = {f"in{wrong}": arrays[f"in{wrong}"]} if fixed else {}
+    feeds = {each: array for each, array in arrays.items() if each not in constants}
+    with pytest.raises(ModelError if fixed else InputError, match=rf"node .node. .*{says}"):
+        for each in import_model(ask.model_of([node], feeds, ["y"], constants, opset)).requirements:
+            each.check(feeds)

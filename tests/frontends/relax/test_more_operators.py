@@ -10,7 +10,7 @@ import pytest
 import tvm
 from tvm import relax
 
-from glenside.errors import UnsupportedOperator
+from glenside.errors import InputError, ModelError, UnsupportedOperator
 from glenside.frontends.relax import import_relax
 from glenside.frontends.relax.operators import OPERATORS, REFUSED
 
@@ -151,6 +151,67 @@ def test_scatters(ask: Any) -> None:
         return result
 
     ask.same(lambda x, p: ops.slice_scatter(x, p, 1, 3, 2, 1), sliced, X, part)
+
+
+OUTSIDE: dict[str, tuple[Callable[..., Any], Any, str]] = {
+    "take": (lambda x, i: ops.take(x, i, 1), [3, 0], "-3 to 2 along axis 1"),
+    "gather": (lambda x, i: ops.gather_elements(x, i, 2), [[[-5]]], "-4 to 3 along axis 2"),
+    "tuples": (lambda x, i: ops.gather_nd(x, i), [[0, 3]], "-3 to 2 along axis 1"),
+    "batches": (lambda x, i: ops.gather_nd(x, i, 1), [[[0, 4]], [[2, 3]]], "-4 to 3 along axis 2"),
+    "index": (lambda x, i: ops.index_tensor(x, [i, i]), [1, 2], "-2 to 1 along axis 0"),
+    "put": (
+        lambda x, i: ops.index_put(x, (i, i, i), ops.full((2,), relax.const(F(1)), "float32")),
+        [0, 2],
+        "-2 to 1 along axis 0",
+    ),
+    "scatter": (lambda x, i: ops.scatter_elements(x, i, x, 1), [[[3] * 4] * 3] * 2, "-3 to 2"),
+    "scatter tuples": (lambda x, i: ops.scatter_nd(x, i, x), [[0], [2]], "-2 to 1 along axis 0"),
+    "loss": (
+        lambda x, i: ops.nn.nll_loss(x, i, reduction="sum"),
+        [[0] * 4, [0, 3, 0, 0]],
+        "targets from 0 to 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+@pytest.mark.parametrize("known", [False, True])
+def test_positions_outside_are_errors(ask: Any, name: str, known: bool) -> None:
+    build, positions, says = OUTSIDE[name]
+    i = np.array(positions)
+    if known:
+        module = ask.module_of(lambda x: build(x, relax.const(i, "int64")), X)
+        with pytest.raises(ModelError, match=rf"^\w+ \([\w.]+\): takes .*{says}.*, got -?[2-5]"):
+            import_relax(module)
+        return
+    model = import_relax(ask.module_of(build, X, i))
+    told = rf"^input 'x1': \w+ \([\w.]+\) takes .*{says}.*, got -?[2-5]"
+    with pytest.raises(InputError, match=told):
+        for each in model.requirements:
+            each.check({"x0": X, "x1": i})
+
+
+@pytest.mark.parametrize("mode", ["clip", "wrap", "nan"])
+def test_modes_say_what_positions_outside_give(ask: Any, mode: str) -> None:
+    i = np.array([0, 2, 3, -1, -4, 9])
+    module = ask.module_of(lambda x, i: ops.take(x, i, 1, mode=mode), X, i)
+    brought = {"clip": np.clip(i, 0, 2), "wrap": i % 3, "nan": np.clip(i, 0, 2)}[mode]
+    wanted = X[:, brought]
+    if mode == "nan":
+        wanted[:, (i < 0) | (i > 2)] = np.nan
+    model = import_relax(module)
+    assert model.requirements == ()
+    np.testing.assert_array_equal(ask.run(model, X, i)[0], wanted)
+    np.testing.assert_array_equal(compiled(module, X, i), wanted)
+
+
+def test_gather_nd_with_batches(ask: Any) -> None:
+    i = np.array([[[0, 1], [2, -1]], [[1, 3], [0, 0]]])
+
+    def wanted(x: Array, i: Array) -> Array:
+        return np.stack([row[at[:, 0], at[:, 1]] for row, at in zip(x, i, strict=True)])
+
+    ask.same(lambda x, i: ops.gather_nd(x, i, 1), wanted, X, i)
 
 
 def test_reverse_sequence(ask: Any) -> None:

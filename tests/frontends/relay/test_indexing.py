@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from glenside.errors import ModelError
-from tests.frontends.relay.conftest import draw
+from glenside.errors import InputError, ModelError
+from glenside.frontends.relay import import_relay
+from tests.frontends.relay.conftest import draw, text_of
 
 X = draw(2, 3, 4)
 
@@ -228,3 +229,56 @@ def test_packed_layouts(check):
           x.transpose(0, 2, 3, 1), x=packed)  # fmt: skip
     with pytest.raises(ModelError, match="does not divide into 3"):
         check('layout_transform(%x, src_layout="NCHW", dst_layout="NCHW3c")', x=x)
+
+
+# A call, and positions %i that it does not have.
+OUTSIDE = {
+    "gather": ("gather(%x, %i, axis=1)", [[[0, 0, 0, 3]]] * 2, "-3 to 2 along axis 1"),
+    "tuples": ("gather_nd(%x, %i)", [[0, 1], [0, -4]], "-3 to 2 along axis 1"),
+    "batches": (
+        "gather_nd(%x, %i, batch_dims=1, index_rank=1)", [[[0, 1], [7, 2]]], "-3 to 2 along axis 1"
+    ),
+    "take": ('take(%x, %i, axis=2, mode="fast")', [4, 0], "-4 to 3 along axis 2"),
+    "batches of take": (
+        'take(%x, %i, axis=1, batch_dims=1, mode="fast")', [[0], [3]], "-3 to 2 along axis 1"
+    ),
+    "index": ("adv_index((%x, %i, %i))", [1, 2], "-2 to 1 along axis 0"),
+    "put": ("scatter_elements(%x, %i, %x, axis=2)", [[[0, 1, 2, 4]] * 3] * 2, "-4 to 3 along"),
+    "put tuples": ("scatter_nd(%x, %i, strided_slice(%x, begin=[0], end=[1]))", [[2]], "-2 to 1"),
+    "sparse": ("sparse_to_dense(%i, 1f, 0f, output_shape=[3])", [0, 3], "-3 to 2 along axis 0"),
+    "loss": ("nn.nll_loss(reshape(%x, newshape=[6, 4]), %i, ones(shape=[4], dtype=\"float32\"))",
+             [0, 1, 2, 3, 4, 0], "targets from 0 to 3"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+@pytest.mark.parametrize("known", [False, True])
+def test_positions_outside_are_errors(name, known):
+    body, positions, says = OUTSIDE[name]
+    arrays = {"x": X, "i": np.array(positions)}
+    text = text_of(body.replace("%i", "%data"), {"x": X, "data": arrays["i"]})
+    if known:
+        with pytest.raises(ModelError, match=rf": \w+(\.\w+)?: takes .*{says}.*, got -?[2-7]"):
+            import_relay(text, params={"data": arrays["i"]})
+        return
+    model = import_relay(text)
+    with pytest.raises(InputError, match=rf"^input 'data': [\w.]+ takes .*{says}.*, got -?[2-7]"):
+        for each in model.requirements:
+            each.check({"x": X, "data": arrays["i"]})
+
+
+def test_positions_that_modes_bring_inside_are_none():
+    for mode in ("clip", "wrap"):
+        text = text_of(f'take(%x, %data, axis=1, mode="{mode}")', {"x": X, "data": np.array([0])})
+        assert import_relay(text).requirements == ()
+
+
+def test_sequences_longer_than_the_data_are_as_long(check):
+    body = "reverse_sequence(%x, %n, seq_axis=1, batch_axis=0)"
+    check(body, X[:, ::-1], x=X, n=np.array([9, 3], "int32"))
+
+
+def test_negative_positions_of_batches_stay_in_their_batch(check):
+    wanted = np.stack([X[0, [-1]], X[1, [-3]]])
+    body = 'take(%x, %j, axis=1, batch_dims=1, mode="fast")'
+    check(body, wanted, x=X, j=np.array([[-1], [-3]]))

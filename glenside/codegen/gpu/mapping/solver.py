@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from glenside.codegen.gpu.mapping.product import ProductMapping
-from glenside.deadline import time_left
-from glenside.interrupt import in_background
+from glenside.codegen.solving import solve, solver
+from glenside.deadline import TimeIsUp
 
 GROUPS = (
     "threads",
@@ -366,30 +366,11 @@ class Problem[M: ProductMapping](ABC):
         """CP-SAT on a model, within the budget and the time left."""
         from ortools.sat.python import cp_model
 
-        solver = cp_model.CpSolver()
-        told: Mapping[str, Any] = {
-            "num_workers": 1,
-            "random_seed": 0,
-            "max_deterministic_time": self.budget,
-            # No linear programs: all that counts here is how fast solutions are propagated.
-            "linearization_level": 0,
-            # Ctrl-C is Python's: the solver would stop and the run go on.
-            "catch_sigint_signal": False,
-            **parameters,
-        }
-        for name, value in told.items():
-            setattr(solver.parameters, name, value)
-        left = time_left()
-        if left <= 0:
-            self.whole = False
-            return solver, cp_model.UNKNOWN
-        if left < math.inf:
-            solver.parameters.max_time_in_seconds = left
+        searching = solver(self.budget)
+        for name, value in parameters.items():
+            setattr(searching.parameters, name, value)
         try:
-            status = in_background(solver.solve, model, *callback)
-        except BaseException:
-            solver.stop_search()
-            raise
-        if left < math.inf and solver.wall_time > 0.9 * left:
-            self.whole = False
-        return solver, status
+            status = solve(searching, model, *callback)
+        except TimeIsUp:  # What was found by then will do.
+            self.whole, status = False, cp_model.UNKNOWN
+        return searching, status

@@ -16,6 +16,7 @@ from glenside.frontends.lowering.known import ints_of, pick
 from glenside.frontends.lowering.phrases import (
     as_term,
     elementwise,
+    like,
     maximum,
     minimum,
     reshape,
@@ -25,14 +26,15 @@ from glenside.frontends.lowering.phrases import (
 from glenside.frontends.refusal import Refused
 from glenside.frontends.relax.signature import operator
 from glenside.language import Term, builders
+from glenside.language.shape import FLOATS
 
 
 @operator("take")
 def take(constants: Constants, x: Term, indices: Term, *, axis: int | None, mode: str) -> Term:
     """``numpy.take``; positions outside are brought inside as ``mode`` says.
 
-    ``clip`` takes the nearest one (so -1 is the first), ``wrap`` counts around, and ``fast``
-    leaves them undefined.
+    ``clip`` takes the nearest one (so -1 is the first), ``wrap`` counts around, ``nan`` gives NaN,
+    and ``fast`` asks that there are none.
     """
     if axis is None:
         x, axis = reshape(x, (x.type.size,)), 0
@@ -42,13 +44,33 @@ def take(constants: Constants, x: Term, indices: Term, *, axis: int | None, mode
         indices = minimum(maximum(indices, 0), length - 1)
     elif mode == "wrap":
         indices = elementwise("mod", indices, as_term(length, indices))
-    elif mode != "fast":
-        raise Refused(f"attribute mode {mode} is not supported; clip, wrap and fast are")
+    elif mode == "nan":
+        return _or_nan(x, indices, axis)
+    elif mode == "fast":
+        places.check_range(constants, indices, length, axis)
+    else:
+        raise Refused(f"attribute mode {mode} is not supported; clip, wrap, nan and fast are")
     known = constants.known(indices) if indices.type.rank == 0 else None
     if known is not None and 0 <= int(known) < length:
         at = int(known)
         return builders.squeeze(builders.slice_(x, axis, at, at + 1), axis)
     return builders.gather(x, indices, axis)
+
+
+def _or_nan(x: Term, indices: Term, axis: int) -> Term:
+    """Positions of one axis, NaN at those that lie outside, as all negative ones do."""
+    if x.dtype not in FLOATS:
+        raise Refused(f"mode nan has no NaN of {x.dtype}")
+    wide, length = builders.cast(indices, "int64"), x.shape[axis]
+    held = elementwise(
+        "and",
+        elementwise("greater_equal", wide, like(wide, 0)),
+        elementwise("less", wide, like(wide, length)),
+    )
+    for _ in x.shape[axis + 1 :]:
+        held = builders.unsqueeze(held, held.type.rank)
+    found = builders.gather(x, minimum(maximum(wide, 0), length - 1), axis)
+    return select(held, found, math.nan)
 
 
 @operator("strided_slice")
@@ -104,25 +126,14 @@ def gather_elements(constants: Constants, x: Term, indices: Term, *, axis: int) 
     axis = axis_of(axis, x.type.rank)
     if indices.type.rank != x.type.rank:
         raise ShapeError(f"indices of shape {indices.shape} and data of {x.shape} differ in rank")
+    places.check_range(constants, indices, x.shape[axis], axis)
     return places.gather_elements(constants, x, indices, axis)
 
 
 @operator("gather_nd")
 def gather_nd(constants: Constants, x: Term, indices: Term, *, batch_dims: int) -> Term:
-    """The last axis of the indices holds a position of the first axes of ``x``."""
-    if batch_dims:
-        raise Refused(f"attribute batch_dims {batch_dims} is not supported; 0 is")
-    del constants
-    if indices.type.rank < 1 or not 1 <= indices.shape[-1] <= x.type.rank:
-        raise ShapeError(f"indices of shape {indices.shape} do not fit data of {x.shape}")
-    return _at(x, indices)
-
-
-def _at(x: Term, indices: Term) -> Term:
-    """Rows of ``x`` at the positions that the last axis of the indices holds."""
-    depth = indices.shape[-1]
-    rows = reshape(x, (math.prod(x.shape[:depth]), *x.shape[depth:]))
-    return builders.gather(rows, places.flat_indices(indices, x.shape[:depth]), 0)
+    """The last axis of the indices holds a position of the axes of ``x`` behind ``batch_dims``."""
+    return places.gather_nd(constants, x, indices, batch_dims)
 
 
 def _together(indices: Terms, rank: int) -> Term:
@@ -135,9 +146,9 @@ def _together(indices: Terms, rank: int) -> Term:
 
 
 @operator("index_tensor")
-def index_tensor(x: Term, indices: Terms) -> Term:
+def index_tensor(constants: Constants, x: Term, indices: Terms) -> Term:
     """``x[i, j, ...]`` with index tensors that are broadcast together."""
-    return _at(x, _together(indices, x.type.rank))
+    return places.gather_nd(constants, x, _together(indices, x.type.rank))
 
 
 @operator("index_put")
@@ -153,7 +164,7 @@ def index_put(
 def _put(constants: Constants, x: Term, where: Term, updates: Term, combine: str) -> Term:
     depth, count = where.shape[-1], math.prod(where.shape[:-1])
     rows, rest = x.shape[:depth], x.shape[depth:]
-    flat = reshape(places.flat_indices(where, rows), (count,))
+    flat = reshape(places.flat_indices(constants, where, rows), (count,))
     result = places.scatter(
         constants,
         reshape(x, (math.prod(rows), *rest)),

@@ -44,8 +44,8 @@ def take(
 ) -> Term:
     """``numpy.take``; positions outside are brought inside as ``mode`` says.
 
-    ``clip`` takes the nearest one (so -1 is the first), ``wrap`` counts around, and ``fast``
-    leaves them undefined. The first ``batch_dims`` axes of both go together.
+    ``clip`` takes the nearest one (so -1 is the first), ``wrap`` counts around, and ``fast`` asks
+    that there are none. The first ``batch_dims`` axes of both go together.
     """
     if axis is None:
         x, axis = reshape(x, (x.type.size,)), 0
@@ -62,7 +62,10 @@ def take(
         indices = minimum(maximum(indices, 0), length - 1)
     elif mode == "wrap":
         indices = elementwise("mod", indices, builders.constant(length, (), indices.dtype))
-    elif mode != "fast":
+    elif mode == "fast":
+        places.check_range(constants, indices, length, axis)
+        indices = places.from_front(indices, length) if batch else indices
+    else:
         raise Refused(f"attribute mode {mode} is not supported; clip, wrap and fast are")
     if not batch:
         return builders.gather(x, indices, axis)
@@ -222,6 +225,7 @@ def gather(constants: Constants, x: Term, indices: Term, *, axis: int) -> Term:
     axis = axis_of(axis, x.type.rank)
     if indices.type.rank != x.type.rank or indices.dtype not in INTEGERS:
         raise ShapeError(f"indices {indices.type} do not fit data of shape {x.shape}")
+    places.check_range(constants, indices, x.shape[axis], axis)
     return places.gather_elements(constants, x, indices, axis)
 
 
@@ -239,33 +243,22 @@ def gather_nd(
     if index_rank not in (None, depth):
         raise ShapeError(f"index_rank is {index_rank}, the indices have {depth}")
     batch = axis_of(batch_dims, x.type.rank + 1)
-    inner = indices.shape[1 : 1 + batch]
-    if not 1 <= depth <= x.type.rank - batch or inner != x.shape[:batch]:
-        raise ShapeError(f"indices {indices.shape} do not fit data {x.shape}")
-    rows, rest = x.shape[: batch + depth], x.shape[batch + depth :]
     last = builders.transpose(indices, (*range(1, indices.type.rank), 0))
-    where = places.flat_indices(last, rows[batch:])
-    if batch:
-        start = np.arange(math.prod(rows[:batch])) * math.prod(rows[batch:])
-        column = start.reshape(rows[:batch] + (1,) * (where.type.rank - batch))
-        where = add(where, constants.parameter(column, "starts"))
-    return builders.gather(reshape(x, (math.prod(rows), *rest)), where, 0)
+    return places.gather_nd(constants, x, last, batch)
 
 
 @operator("adv_index")
-def adv_index(inputs: Terms) -> Term:
+def adv_index(constants: Constants, inputs: Terms) -> Term:
     """The first tensor at the positions that the others, broadcast together, hold."""
     x, *indices = inputs
     if not indices or len(indices) > x.type.rank:
         raise ShapeError(f"{len(indices)} indices do not fit data of shape {x.shape}")
     shape = builders.broadcast_shapes(*(each.shape for each in indices))
-    rows, rest = x.shape[: len(indices)], x.shape[len(indices) :]
     stacked = builders.concat(
         len(shape), *(builders.unsqueeze(spread(builders.cast(i, "int64"), shape), len(shape))
                       for i in indices)
     )  # fmt: skip
-    flat = reshape(x, (math.prod(rows), *rest))
-    return builders.gather(flat, places.flat_indices(stacked, rows), 0)
+    return places.gather_nd(constants, x, stacked)
 
 
 _REDUCTIONS = {"update": "none", "add": "add", "mul": "mul", "min": "min", "max": "max"}
@@ -316,7 +309,7 @@ def scatter_nd(
     rows, rest = x.shape[:depth], x.shape[depth:]
     count = math.prod(indices.shape[1:])
     last = builders.transpose(indices, (*range(1, indices.type.rank), 0))
-    where = reshape(places.flat_indices(last, rows), (count,))
+    where = reshape(places.flat_indices(constants, last, rows), (count,))
     flat = reshape(x, (math.prod(rows), *rest))
     result = places.scatter(
         constants, flat, where, reshape(updates, (count, *rest)), _REDUCTIONS[mode]
@@ -341,7 +334,7 @@ def sparse_to_dense(
         raise ShapeError(f"indices {indices.shape}, values {values.shape} and rank {rank}")
     filled = builders.constant(0, (), values.dtype) if default is None else default
     flat = spread(reshape(filled, ()), (math.prod(output_shape),))
-    where = places.flat_indices(reshape(indices, (count, rank)), output_shape)
+    where = places.flat_indices(constants, reshape(indices, (count, rank)), output_shape)
     updates = spread(values, (count,)) if values.type.rank == 0 else values
     return reshape(places.scatter(constants, flat, where, updates, "none"), output_shape)
 
