@@ -373,4 +373,7 @@ class Problem[M: ProductMapping](ABC):
             status = solve(searching, model, *callback)
         except TimeIsUp:  # What was found by then will do.
             self.whole, status = False, cp_model.UNKNOWN
+        else:  # The solver's clock may be a little ahead.
+            most = searching.parameters.max_time_in_seconds
+            self.whole = self.whole and searching.wall_time < 0.9 * most
         return searching, status
