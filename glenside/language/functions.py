@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -94,6 +94,9 @@ class Function:
     libm: str | None = None
     """Its name for float64 in the mathematical library of C, and in OpenCL C for every float; C and
     CUDA add an ``f`` for float32. Code generation may know a better form."""
+    spelled: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Its name in languages of kernels (:mod:`glenside.codegen.text.dialects`) that have another
+    than :attr:`libm` says, by the language's name."""
     onnx: str | None = None
     """The ONNX operator that means the same, or an expression of such operators over ``x`` (of a
     fold ``a`` and ``b``) and numbers, as ``Log(Add(Exp(x), 1))``. The exporter knows of dtypes for

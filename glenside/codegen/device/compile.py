@@ -87,10 +87,9 @@ def compile_for_device(
             calls.append(step)
             continue
         number = next(numbered)
-        arguments = [step.arguments[k] for k in text.orders[number]]
         # Kernels of a plain program say themselves where in a buffer a value starts.
-        assert not any(each.base for each in arguments), step.name
-        listed = [[each.buffer, each.base, each.extent] for each in arguments]
+        assert not any(each.base for each in step.arguments), step.name
+        listed = [[each.buffer, each.base, each.extent] for each in step.arguments]
         calls.append(KernelCall(text.names[number], listed))
     planned = made.planner.plan(calls, _ALIGN)
     plan, parameters = planned.plan, planned.parameters

@@ -6,7 +6,6 @@ Building needs TVM, measuring the device alone: a set can be saved here and meas
 from __future__ import annotations
 
 import json
-import re
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -188,7 +187,7 @@ def make_trials(
     :param cache: bytes of the device's cache if the model's parameters do not fit into it, else 0.
     :param reference: whether the first way is one thread an element, as a check of the others.
     """
-    from glenside.codegen.device.text import tidied
+    from glenside.codegen.device.text import entry_of
     from glenside.codegen.gpu.dispatch import make_kernels
     from glenside.codegen.gpu.emit import emit
     from glenside.codegen.gpu.fallback import element_kernel
@@ -214,25 +213,15 @@ def make_trials(
         trial = Trial(None if mapping is None else json.loads(mapping.to_json()), [])
         for kernel in made:
             name = _NAME.format(len(result.trials), kernel.name)
-            kernels.append(replace(kernel, name=name, source=_renamed(kernel, name)))
+            kernels.append(replace(kernel, name=name))
             trial.launches.append((name, [each.buffer for each in kernel.arguments]))
         result.trials.append(trial)
     if not kernels:
         raise TargetError(f"no mapping of {space} can be lowered for {limits.name}")
     program = emit(kernels, dialect, limits)
-    printed = {entry.name: entry for entry in program.entries}
-    for kernel in kernels:
-        entry = printed[kernel.name]
-        result.entries[kernel.name] = Entry(
-            list(kernel.grid),
-            list(kernel.block),
-            entry.dynamic_bytes,
-            overlapped=dialect == "cuda",
-            maps=list(kernel.maps),
-        )
+    result.entries = {kernel.name: entry_of(kernel, program, dialect) for kernel in kernels}
     for trial in result.trials:
         for launch in trial.launches:
-            launch[1][:] = [launch[1][k] for k in printed[launch[0]].order]
             for buffer in launch[1]:
                 held = memory.buffers[buffer]
                 result.buffers[buffer] = (held.dtype, held.size)
@@ -240,18 +229,12 @@ def make_trials(
                     result.arrays[buffer] = memory.arrays[buffer]
                 if buffer in memory.origins:
                     result.origins[buffer] = memory.origins[buffer]
-    text = tidied(program.text, dialect)
-    result.code = Code(text) if build is None else build(text)
+    result.code = Code(program.text) if build is None else build(program.text)
     return result
 
 
 def _always(mapping: ProductMapping) -> Choose:
     return lambda space, limits: mapping
-
-
-def _renamed(kernel: DeviceKernel, name: str) -> str | None:
-    source = kernel.source
-    return None if source is None else re.sub(rf"\b{kernel.name}\b", name, source)
 
 
 def measure(trials: Trials, device: Device, repeat: int = 7) -> list[float | None]:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from glenside.codegen.gpu.mapping.product import ProductMapping
     from glenside.codegen.gpu.space import ProductSpace
 
+NAME = "GLENSIDE_KERNEL"
+"""What a kernel is called in its source."""
 Dialect = Literal["opencl", "cuda"]
 Triple = tuple[int, int, int]
 Choose = Callable[["ProductSpace", "DeviceLimits"], "ProductMapping | None"]
@@ -157,9 +159,10 @@ class DeviceKernel:
 
     ``function`` takes one buffer an argument, in the order of ``arguments``; each is ``extent``
     elements of a buffer of the program from element ``base`` on. ``source`` is given instead of
-    ``function`` where TIR cannot say what is meant; its entry point is called ``name``, it takes
-    pointers in the same order, and all its local memory is asked for at the launch; of functions
-    only what goes beyond the device's ``static_local_bytes`` is.
+    ``function`` where TIR cannot say what is meant; its entry point is called :data:`NAME` there,
+    which stands for ``name``, it takes pointers in the same order, and all its local memory is
+    asked for at the launch; of functions only what goes beyond the device's ``static_local_bytes``
+    is.
     """
 
     name: str
@@ -179,6 +182,11 @@ class DeviceKernel:
     """The term whose value is complete after this launch, if any."""
     predicted: float | None = None
     """Seconds, by the model."""
+
+    @property
+    def text(self) -> str:
+        """The source under the kernel's name; empty where it is a function."""
+        return (self.source or "").replace(NAME, self.name)
 
     @property
     def threads(self) -> int:

@@ -10,11 +10,6 @@ from glenside.codegen.loops import Expr, Index, Stmt
 UNROLL = "un"
 """Prefix of the variables of loops that the device's compiler is to write out."""
 
-AFTER_EARLIER = "after_earlier_kernels"
-"""The function of CUDA's texts that waits for the kernels launched before."""
-COPY, COPIES_BEGUN, COPIES_DONE = "copy_async_{}", "copies_begun", "copies_done_{}"
-"""The functions of CUDA's texts that copy so many bytes to local memory in the background, say that
-what was begun so far belongs together, and wait until all but so many of these are done."""
 PACKED = "packed"
 """The parameter with a constant operand, in the order in which it is read."""
 

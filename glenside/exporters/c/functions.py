@@ -11,9 +11,10 @@ import numpy as np
 
 from glenside.codegen.compile import Lowered
 from glenside.codegen.plan import KernelCall, Place, PythonCall, Slot
+from glenside.codegen.text.kernels import Scratch
 from glenside.errors import TargetError
 from glenside.exporters.c.driver import UnitFunction, UnitFunctions
-from glenside.exporters.c.kernels import CKernel, Scratch, c_kernels, c_type
+from glenside.exporters.c.kernels import CKernel, c_kernels, c_type
 from glenside.exporters.c.naming import distinct, identifier
 from glenside.language.shape import AccessType
 from glenside.language.units import find_unit, without_batch

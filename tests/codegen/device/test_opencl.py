@@ -17,7 +17,6 @@ from glenside.check import relative_error
 from glenside.codegen.device import opencl
 from glenside.codegen.device.device import Launch, Refused
 from glenside.codegen.device.limits import opencl_limits
-from glenside.codegen.gpu import opencl_c
 from glenside.codegen.gpu.devices import device_profile
 from glenside.codegen.plan import Entry, KernelCall
 from glenside.errors import InputError, TargetError
@@ -320,46 +319,6 @@ def launch_code(text):
     from glenside.codegen.device.device import Code
 
     return Code(text)
-
-
-# --- the text -------------------------------------------------------------------------------------
-
-
-def test_vectors_are_accessed_through_pointers():
-    text = """
-__kernel void k(__global float* restrict a_ptr, __global half* b_ptr) {
-  __local float loc[64];
-  float one[16];
-  double two[8];
-  int other[4];
-  vstore4((vload4(0, a_ptr + (i * 4)) + vload4(0, loc + 0)), 0, one + j[0]);
-  vstore2(vload2(0, b_ptr + 2), 0, unknown + 0);
-  vstore4(vload4(1, loc + 4), 0, two + 4);
-  vstore3(vload3(0, other), 0, other);
-}
-"""
-    assert (
-        opencl_c.repaired(text, {"k": (8, 4, 1)})
-        == """
-__kernel __attribute__((reqd_work_group_size(8, 4, 1))) void k(\
-__global float* restrict a_ptr, __global half* b_ptr) {
-  __local float loc[64] __attribute__((aligned(16)));
-  float one[16] __attribute__((aligned(16)));
-  double two[8] __attribute__((aligned(32)));
-  int other[4];
-  *(float4*)(one + j[0]) = (*(__global float4*)(a_ptr + (i * 4)) + *(__local float4*)(loc + 0));
-  vstore2(*(__global half2*)(b_ptr + 2), 0, unknown + 0);
-  *(double4*)(two + 4) = vload4(1, loc + 4);
-  vstore3(vload3(0, other), 0, other);
-}
-"""
-    )
-
-
-def test_comparisons_are_not_converted():
-    text = "if (((bool)(((bool)(1 <= i[a < b])) && ((bool)(j % 2))))) x = ((bool)(f(a < b)));"
-    wanted = "if (((1 <= i[a < b]) && ((bool)(j % 2)))) x = ((bool)(f(a < b)));"
-    assert opencl_c.repaired(text, {}) == wanted
 
 
 # --- defects other generators had -----------------------------------------------------------------

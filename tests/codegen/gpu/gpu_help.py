@@ -66,10 +66,21 @@ def run_on_opencl(
 class Device:
     """The buffers and kernels of one program on the first OpenCL device."""
 
-    def __init__(self, cut: Cut, kernels: Sequence[DeviceKernel], limits: DeviceLimits) -> None:
+    def __init__(
+        self,
+        cut: Cut,
+        kernels: Sequence[DeviceKernel],
+        limits: DeviceLimits,
+        *,
+        checked: bool = False,
+    ) -> None:
+        """With ``checked``, accesses out of a buffer's bounds are found: see :attr:`outside`."""
         self.cl = pytest.importorskip("pyopencl")
         self.cut, self.kernels, self.context = cut, kernels, _context(self.cl)
-        self.program = emit(kernels, "opencl", limits)
+        self.program = emit(kernels, "opencl", limits, checked=checked)
+        self.checked = checked
+        self.outside: dict[str, str] = {}
+        """Of the last run, an access that was out of bounds, by kernel; where that is checked."""
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             if kernels:
@@ -78,6 +89,7 @@ class Device:
 
     def run(self, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         cl, cut = self.cl, self.cut
+        self.outside = {}
         queue = cl.CommandQueue(self.context)
         memory = []
         for number, buffer in enumerate(cut.memory.buffers):
@@ -96,12 +108,18 @@ class Device:
             buffer.get_sub_region(_GUARD, host.nbytes - 2 * _GUARD)
             for buffer, host in zip(whole, memory, strict=True)
         ]
-        for kernel, entry in zip(self.kernels, self.program.entries, strict=True):
+        for kernel in self.kernels:
             assert not any(argument.base for argument in kernel.arguments)
-            function = cl.Kernel(self.built, entry.name)
-            function.set_args(*(parts[kernel.arguments[k].buffer] for k in entry.order))
+            function = cl.Kernel(self.built, kernel.name)
+            told = [cl.Buffer(self.context, flags, hostbuf=np.zeros(1, "int32"))] * self.checked
+            function.set_args(*(parts[argument.buffer] for argument in kernel.arguments), *told)
             size = [g * b for g, b in zip(kernel.grid, kernel.block, strict=True)]
             cl.enqueue_nd_range_kernel(queue, function, size, kernel.block)
+            for buffer in told:
+                number = np.empty(1, "int32")
+                cl.enqueue_copy(queue, number, buffer)
+                if number[0]:
+                    self.outside[kernel.name] = self.program.accesses[kernel.name][number[0] - 1]
         for host, device in zip(memory, whole, strict=True):
             cl.enqueue_copy(queue, host, device)
         queue.finish()

@@ -119,7 +119,7 @@ def build(cases: Sequence[Case], folder: Path) -> ctypes.CDLL:
         for part in case.kernel.library:
             if "asm volatile" not in part:
                 library[part] = None
-        called = re.findall(r"multiply_(half|bfloat|tf32)_(\d+)", case.kernel.source or "")
+        called = re.findall(r"multiply_(half|bfloat|tf32)_(\d+)", case.kernel.text)
         for kind, columns in called:
             count, of = int(columns) // 2, ("tf32", "half", "bfloat").index(kind)
             name = f"multiply_{kind}_{columns}"
@@ -130,7 +130,7 @@ def build(cases: Sequence[Case], folder: Path) -> ctypes.CDLL:
             ] = None
     parts = [f'#include "{_HEADER}"\n', *products, *library]
     for case in cases:
-        parts += [case.kernel.source or "", _entry(case)]
+        parts += [case.kernel.text, _entry(case)]
     source, target = folder / "kernels.cpp", folder / "kernels.so"
     source.write_text("\n".join(parts))
     options = ["-std=c++17", "-O1", "-shared", "-fPIC", "-w", "-fno-strict-aliasing"]
@@ -143,7 +143,7 @@ def build(cases: Sequence[Case], folder: Path) -> ctypes.CDLL:
 
 
 def _entry(case: Case) -> str:
-    signature = re.search(rf"{case.name}\(\s*(.*?)\) {{", case.kernel.source or "", re.DOTALL)
+    signature = re.search(rf"{case.name}\(\s*(.*?)\) {{", case.kernel.text, re.DOTALL)
     assert signature
     pointers = [each for each in signature[1].split(",") if "*" in each]
     types = [each.rsplit("*", 1)[0] + "*" for each in pointers]

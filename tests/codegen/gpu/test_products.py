@@ -234,7 +234,7 @@ def test_nothing_is_read_between_stores():
         space, (builder, step) = space_and_step(term, params)
         nest = ThreadNest(builder, step, POCL, space, mapping(space, **given))
         text = emit(nest.kernels("reads"), "opencl", POCL).text
-        stores = list(re.finditer(r"^ *out_ptr\[", text, re.MULTILINE))
+        stores = list(re.finditer(r"^ *out\[", text, re.MULTILINE))
         assert stores
         for store in stores:
             loop = text[text.rindex("for (", 0, store.start()) : text.index(";\n", store.end())]

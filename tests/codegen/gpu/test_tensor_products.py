@@ -290,8 +290,7 @@ def test_a_product_that_a_kernel_forgets_to_wait_for_is_found(cases, results, tm
         ]
         name = f"{case.name}_{number}"
         source = (case.kernel.source or "").replace("streamed_product", called)
-        source = source.replace(case.name, name)
-        kernel = replace(case.kernel, library=tuple(library), source=source)
+        kernel = replace(case.kernel, name=name, library=tuple(library), source=source)
         broken.append(replace(case, name=name, kernel=kernel))
     told: list[str] = []
     for number, got in enumerate(emulate(broken, tmp_path, told)):

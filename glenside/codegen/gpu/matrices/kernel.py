@@ -37,6 +37,7 @@ from glenside.codegen.loops import (
 )
 from glenside.codegen.program.record import Kernel
 from glenside.codegen.storage import Origin, repeated
+from glenside.codegen.text import dialects
 
 Array = np.ndarray[Any, Any]
 
@@ -181,7 +182,7 @@ class MatrixNest(ElementNest):
         body = [allocate(each) for each in buffers]
         body.append(launching.unrolled(down * left, lambda k: put(self.sums, k, zero)))
         # What is constant need not be waited for.
-        wait = [launching.call(launching.AFTER_EARLIER)] if self.dialect == "cuda" else []
+        wait = [launching.call(dialects.AFTER_EARLIER)] if self.dialect == "cuda" else []
         body += [self._fetch_rows(0), *wait, self._fetch_columns(0)]
         body += [self._keep(0), launching.barrier()]
         pairs = (self.stages - 1) // 2

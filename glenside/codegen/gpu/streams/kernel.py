@@ -15,6 +15,7 @@ from glenside.codegen.gpu.tensor.kernel import (
     digits,
     enumerated,
     indented,
+    kernel_head,
     multiplication,
     primitives,
     round_to_tf32,
@@ -71,8 +72,7 @@ class StreamNest(UnitNest[StreamTiling]):
         declared, body, arguments = self._entry()
         declared.append("const __grid_constant__ glenside::TensorMap map")
         source = (
-            f'extern "C" __global__ void __launch_bounds__({tiling.threads}, {tiling.residents}) '
-            f"{name}(\n    {', '.join(declared)}) {{\n{body}"
+            f"{kernel_head(declared, f'{tiling.threads}, {tiling.residents}')}{body}"
             f"  GLENSIDE_LINES(lines_of_all);\n"
             f"  streamed_product(shape, map, lines_of_all);\n}}\n"
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence, Set
 from importlib.resources import files
 from typing import Any
 
@@ -13,15 +13,22 @@ import numpy as np
 
 from glenside.codegen import scalars
 from glenside.codegen.gpu.fallback import ElementNest
-from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits
+from glenside.codegen.gpu.interface import NAME, DeviceKernel, DeviceLimits
 from glenside.codegen.gpu.space import Memory, Operand, ProductSpace
 from glenside.codegen.gpu.tensor.geometry import Geometry, geometry_of
 from glenside.codegen.gpu.tensor.mapping import UnitMapping
-from glenside.codegen.gpu.tensor.printer import Unprintable, linear, print_expression
+from glenside.codegen.gpu.tensor.printer import (
+    Unprintable,
+    Value,
+    linear,
+    print_expression,
+    print_position,
+)
 from glenside.codegen.gpu.tensor.tiling import UnitTiling
 from glenside.codegen.kernels import Argument, KernelBuilder
 from glenside.codegen.program.record import Kernel
 from glenside.codegen.storage import Origin, repeated
+from glenside.codegen.text.dialects import AFTER_EARLIER, CUDA
 
 Array = np.ndarray[Any, Any]
 _TYPES = {
@@ -167,13 +174,14 @@ class UnitNest[T: UnitTiling](ElementNest):
         if any(str(each.dtype) not in _TYPES for each in self.parameters):
             raise Unprintable("operands that are no floats of these widths")
         kinds = [_TYPES[str(each.dtype)] for each in self.parameters]
-        declared = [f"const {kind}* __restrict__ in{k}" for k, kind in enumerate(kinds)]
+        declared = [f"const {kind}* in{k}" for k, kind in enumerate(kinds)]
         dtype, target = self._target()
-        declared.append(f"{_TYPES[dtype]}* __restrict__ out")
+        declared.append(f"{_TYPES[dtype]}* {CUDA.restrict}out")
         members = "".join(f"    const {kind}* in{k};\n" for k, kind in enumerate(kinds))
         members += f"    {_TYPES[dtype]}* out;\n"
         names = [*(f"in{k}" for k in range(len(kinds))), "out"]
         body = (
+            f"  {AFTER_EARLIER}();\n"
             f"  using namespace glenside;\n"
             f"  struct Shape {{\n{head}{members}{functions}  }};\n"
             f"  Shape shape{{{', '.join(names)}}};\n"
@@ -536,11 +544,12 @@ class UnitNest[T: UnitTiling](ElementNest):
         index = [v if n > 1 else 0 for v, n in zip(variables, operand.shape, strict=True)]
         value = self.lowering.scoped(lambda: self.lowering.value(operand.base, index))
         names = {v: f"c{d}" for d, v in enumerate(variables)}
-        text = print_expression(value, names, self._pointer)
+        made = print_expression(value, names, self._pointer)
+        before = "".join(f"  {line}\n" for line in made.before)
         parameters = ", ".join(f"int c{d}" for d in range(len(operand.shape)))
         return indented([
             f"__device__ __forceinline__ float {name}({parameters}) const {{\n"
-            f"  return {text};\n}}\n"
+            f"{before}  return {made.text};\n}}\n"
         ])  # fmt: skip
 
     def _pointer(self, buffer: Any) -> str:
@@ -701,73 +710,86 @@ class UnitNest[T: UnitTiling](ElementNest):
             value = value.value  # Storing rounds.
         exact = scalars.unrounded(value)
         value = value if exact is None else exact
-        vectors: list[tuple[str, str, str, str]] = []
+        vectors: list[tuple[str, str, str, Value]] = []
+        mentioned: set[str] = set()
 
         def fetched(load: Any) -> str | None:
             """The lane of a vector, for what neighbouring rows have at neighbouring places."""
             kind = _TYPES.get(str(load.ty))
             if not self.wide or kind is None or not self._neighbours(load.indices[0]):
                 return None
-            text = print_expression(load.indices[0], texts, self._pointer)
-            vector = (f"f{len(vectors)}", kind, self._pointer(load.source), text)
+            at = print_position(load.indices[0], texts, self._pointer)
+            mentioned.update(at.mentions)
+            vector = (f"f{len(vectors)}", kind, self._pointer(load.source), at)
             same = [each[0] for each in vectors if each[1:] == vector[1:]]
             if not same:
                 vectors.append(vector)
             return f"{same[0] if same else vector[0]}[k]"
 
-        value_text = print_expression(value, texts, self._pointer, fetched)
-        address_text = print_expression(address, texts, self._pointer)
+        computed = print_expression(value, texts, self._pointer, fetched)
+        stored_at = print_position(address, texts, self._pointer)
         lines: list[str] = []
 
-        def declare(names: Iterable[tuple[int, str]], text: str, indent: str) -> None:
+        def declare(names: Iterable[tuple[int, str]], used: Set[str], indent: str) -> None:
             for k, name in names:
-                if re.search(rf"\bi{k}\b", text):
+                if f"i{k}" in used:
                     lines.append(f"{indent}const int i{k} = {name};\n")
 
-        def begin(name: str, kind: str, text: str) -> None:
+        def begin(name: str, kind: str, used: Set[str]) -> None:
             lines.append(
                 f"__device__ __forceinline__ void {name}(int row, int place, {kind} "
                 f"(&values)[{self.width}]) const {{\n"
             )
-            declare(self.batch_names.items(), text, "  ")
+            declare(self.batch_names.items(), used, "  ")
             for n, digit in enumerate(digits("place", self.mapping.tile)):
                 loop = geometry.loops[n]
                 at = f"(start{n} + {digit})"
-                declare(zip(loop.axes, digits(at, loop.sizes), strict=True), text, "  ")
+                declare(zip(loop.axes, digits(at, loop.sizes), strict=True), used, "  ")
 
         rows = geometry.rows
         at, first = "(row_start + row + k)", "(row_start + row)"
 
-        def each(text: str) -> None:
+        def each(used: Set[str]) -> None:
             lines.append("#pragma unroll\n")
             lines.append(f"  for (int k = 0; k < {self.width}; ++k) {{\n")
             if not self.wide and self.width > 1:
                 lines.append(f"    if (row_start + row + k >= {rows.size}) break;\n")
-            declare(zip(rows.axes, digits(at, rows.sizes), strict=True), text, "    ")
+            declare(zip(rows.axes, digits(at, rows.sizes), strict=True), used, "    ")
 
-        begin("compute", "float", " ".join([value_text, *(text for *_, text in vectors)]))
-        for name, stored, pointer, text in vectors:
+        begin("compute", "float", computed.mentions | mentioned)
+        for name, stored, pointer, start in vectors:
             lines.append(f"  alignas(16) {stored} {name}[{self.width}];\n  {{\n")
-            declare(zip(rows.axes, digits(first, rows.sizes), strict=True), text, "    ")
+            declare(zip(rows.axes, digits(first, rows.sizes), strict=True), start.mentions, "    ")
             count = self.width * (4 if stored == "float" else 2) // 16
             for part in range(count):
                 step = part * self.width // count
                 lines.append(
-                    f"    *(uint4*)({name} + {step}) = packed({pointer} + ({text}) + {step});\n"
+                    f"    *(uint4*)({name} + {step}) = "
+                    f"packed({pointer} + ({start.text}) + {step});\n"
                 )
             lines.append("  }\n")
-        each(value_text)
+        each(computed.mentions)
         lines.append("    const float total = values[k];\n")
-        lines.append(f"    values[k] = {value_text};\n  }}\n}}\n")
-        begin("store", "const float", address_text)
+        lines += [f"    {line}\n" for line in computed.before]
+        lines.append(f"    values[k] = {computed.text};\n  }}\n}}\n")
+        begin("store", "const float", stored_at.mentions)
         if self.wide:
-            declare(zip(rows.axes, digits(first, rows.sizes), strict=True), address_text, "  ")
+            declare(
+                zip(rows.axes, digits(first, rows.sizes), strict=True), stored_at.mentions, "  "
+            )
             stored = "stored_bfloat" if self.tail.dtype == "bfloat16" else "stored"
-            lines.append(f"  *(uint4*)(out + ({address_text})) = {stored}(values);\n}}\n")
+            lines.append(f"  *(uint4*)(out + ({stored_at.text})) = {stored}(values);\n}}\n")
         else:
-            each(address_text)
-            lines.append(f"    assign(out[{address_text}], values[k]);\n  }}\n}}\n")
+            each(stored_at.mentions)
+            lines.append(f"    assign(out[{stored_at.text}], values[k]);\n  }}\n}}\n")
         return indented(lines)
+
+
+def kernel_head(declared: Sequence[str], threads: object, more: str = "") -> str:
+    """How a kernel begins; ``threads`` are a group's, or what else a launch's bounds are."""
+    parameters = f"\n    {', '.join(declared)}"
+    head = CUDA.head.format(name=f"{more}{NAME}", parameters=parameters, threads=threads)
+    return f"{head} {{\n"
 
 
 def digits(flat: str, sizes: Sequence[int]) -> list[str]:
@@ -833,7 +855,7 @@ def enumerated(constants: Mapping[str, int]) -> str:
 def indented(lines: Iterable[str]) -> str:
     """Members of the description, indented."""
     text = "".join(lines)
-    return re.sub(r"^(?!#)(?=.)", "    ", text, flags=re.MULTILINE)
+    return textwrap.indent(text, "    ", lambda line: line.strip() != "" and line[0] != "#")
 
 
 def _wrapped(words: Sequence[str], indent: int) -> str:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from glenside.codegen.gpu.interface import DeviceKernel
-from glenside.codegen.gpu.tensor.kernel import UnitNest, multiplication, primitives, template
+from glenside.codegen.gpu.tensor.kernel import (
+    UnitNest,
+    kernel_head,
+    multiplication,
+    primitives,
+    template,
+)
 from glenside.codegen.gpu.warpgroups.tiling import WarpgroupTiling
 
 
@@ -22,8 +28,7 @@ class WarpgroupNest(UnitNest[WarpgroupTiling]):
         cluster = f"__cluster_dims__(1, 1, {self.mapping.split}) " if self.mapping.split > 1 else ""
         declared, body, arguments = self._entry()
         source = (
-            f'extern "C" __global__ void {cluster}__launch_bounds__({tiling.threads}) {name}(\n'
-            f"    {', '.join(declared)}) {{\n{body}"
+            f"{kernel_head(declared, tiling.threads, cluster)}{body}"
             f"  shape.start();\n"
             f"  GLENSIDE_LOCAL(local);\n"
             f"  matrix_product(shape, local);\n}}\n"

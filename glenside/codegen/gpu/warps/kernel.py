@@ -13,6 +13,7 @@ from glenside.codegen.gpu.tensor.kernel import (
     UnitNest,
     digits,
     indented,
+    kernel_head,
     primitives,
     template,
 )
@@ -46,8 +47,7 @@ class WarpNest(UnitNest[WarpTiling]):
         tiling = self.tiling
         declared, body, arguments = self._entry()
         source = (
-            f'extern "C" __global__ void __launch_bounds__({tiling.threads}) {name}(\n'
-            f"    {', '.join(declared)}) {{\n{body}"
+            f"{kernel_head(declared, tiling.threads)}{body}"
             f"  shape.start();\n"
             f"  GLENSIDE_LOCAL(local);\n"
             f"  warp_product(shape, local);\n}}\n"

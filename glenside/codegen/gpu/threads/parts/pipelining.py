@@ -10,6 +10,7 @@ from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.threads.parts.local_memory import LocalMemory
 from glenside.codegen.gpu.threads.parts.staging import Staging
 from glenside.codegen.loops import Index, Stmt, sequence, unflatten
+from glenside.codegen.text import dialects
 
 
 class Pipeline:
@@ -69,7 +70,7 @@ class Pipeline:
         background = self.dialect == "cuda"
 
         def begun() -> list[Stmt]:
-            return [launching.call(launching.COPIES_BEGUN)] if background else []
+            return [launching.call(dialects.COPIES_BEGUN)] if background else []
 
         first: list[Stmt] = []
         for number in range(room - 1):
@@ -81,7 +82,7 @@ class Pipeline:
         def one(at: Any) -> Stmt:
             later = at + (room - 1)
             bring = sequence(self._bring(unflatten(later, counts), later % room))
-            body = [launching.call(launching.COPIES_DONE.format(room - 2))] if background else []
+            body = [launching.call(dialects.COPIES_DONE.format(room - 2))] if background else []
             body += [launching.barrier(), launching.guarded(tirx.LT(later, total), bring), *begun()]
             body.append(self.multiply(unflatten(at, counts), at % room))
             return sequence(body)
@@ -89,4 +90,4 @@ class Pipeline:
         return sequence([*first, launching.serial(total, one)])
 
     def _after_earlier(self) -> list[Stmt]:
-        return [launching.call(launching.AFTER_EARLIER)] if self.dialect == "cuda" else []
+        return [launching.call(dialects.AFTER_EARLIER)] if self.dialect == "cuda" else []

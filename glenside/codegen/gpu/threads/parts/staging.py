@@ -22,6 +22,7 @@ from glenside.codegen.gpu.threads.parts.operands import (
     stored_value,
 )
 from glenside.codegen.loops import Expr, Index, Stmt, all_of, get, unflatten, vectorised
+from glenside.codegen.text import dialects
 
 _COPIED = (4, 8, 16)
 """Bytes that a thread can have copied to local memory in the background."""
@@ -50,7 +51,7 @@ class Staging:
             def copy(at: Any) -> Stmt:
                 if self._in_background and unit in _COPIED:
                     return launching.call(
-                        launching.COPY.format(unit),
+                        dialects.COPY.format(unit),
                         buffer.address(at * width),
                         launching.address(packed.buffer, start + at * width),
                         1,
@@ -185,7 +186,7 @@ class Staging:
         unit = width * np.dtype(stored_dtype(operand)).itemsize
         if self._copies_streamed and unit in _COPIED:
             return launching.call(
-                launching.COPY.format(unit),
+                dialects.COPY.format(unit),
                 buffer.address(place),
                 launching.address(source, at),
                 1 if there is None else there.astype("int32"),
