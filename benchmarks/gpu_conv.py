@@ -87,7 +87,7 @@ def build(options: Any) -> None:
 
 
 def _build(layer: Layer, batch: int, dtype: str, options: Any) -> None:
-    from glenside.codegen.tuning import chooser, key_of
+    from glenside.codegen.gpu.mapping.tuning import chooser, key_of
     from glenside.hw_targets import find_target
 
     name = label(layer, batch, dtype)
@@ -169,7 +169,7 @@ def _program(
 def _in_cuda(target: Any, term: Any, params: Any, path: Path, choose: Any) -> None:
     """The layer in CUDA, as tuned for it and by the mapping that OpenCL takes."""
     from glenside.codegen.gpu.mapping.choose import best_mapping
-    from glenside.codegen.tuning import chooser
+    from glenside.codegen.gpu.mapping.tuning import chooser
     from glenside.hw_targets import find_target
 
     cuda: Any = find_target(CUDA)
@@ -183,12 +183,12 @@ def _in_cuda(target: Any, term: Any, params: Any, path: Path, choose: Any) -> No
 
 def _candidates(target: Any, term: Any, filters: Any, options: Any, name: str) -> Any:
     """Saves the mappings to be measured; returns the product's space."""
-    from glenside.codegen import tuning
     from glenside.codegen.device.trials import make_trials
+    from glenside.codegen.gpu.dispatch import space_of
     from glenside.codegen.gpu.interface import make_builder
+    from glenside.codegen.gpu.mapping import tuning
     from glenside.codegen.gpu.mapping.choose import best_mappings
-    from glenside.codegen.gpu.mapping.kinds import read_mapping
-    from glenside.codegen.gpu.products import space_of
+    from glenside.codegen.gpu.mapping.reading import read_mapping
     from glenside.codegen.program.cut import cut_program
     from glenside.codegen.program.record import Kernel
     from glenside.language import topological_order
@@ -207,7 +207,7 @@ def _candidates(target: Any, term: Any, filters: Any, options: Any, name: str) -
                 tuning.key_of(space.key())
             )
             if target.dialect == "opencl" and elsewhere is not None:
-                mappings = [*mappings, read_mapping(dict(elsewhere.mapping))]
+                mappings = [*mappings, read_mapping(elsewhere.mapping)]
             make_trials(
                 cut,
                 number,
@@ -523,7 +523,7 @@ def cudnn(layer: Layer, batch: int, dtype: str, repeat: int) -> tuple[float, str
 
 
 def record(options: Any) -> None:
-    from glenside.codegen import tuning
+    from glenside.codegen.gpu.mapping import tuning
 
     measured = json.loads(options.results.read_text())
     path = options.file or tuning.SHIPPED / "h200.json"

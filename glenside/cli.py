@@ -458,6 +458,10 @@ def explain(
     add_rules: AddRulesOption = None,
     shape: ShapeOption = None,
     params: ParamsOption = None,
+    mapping: Annotated[
+        bool,
+        typer.Option("--mapping", help="Tell instead how products are mapped to a GPU, and why."),
+    ] = False,
     as_json: Annotated[bool, _as_json("it")] = False,
 ) -> None:
     """Say from which layer each accelerator call came, by which rules, and what stayed on the host.
@@ -471,13 +475,17 @@ def explain(
         )
     # What is told of a saved program needs no compiled code.
     trusted = not _is_saved(program)
-    found = _program(program, target, shape, params, rules, add_rules, imports, trusted=trusted)
+    if mapping and (node is not None or passes):
+        raise InputError("--mapping tells of every product: leave --node and --passes out")
+    made = _program(program, target, shape, params, rules, add_rules, imports, trusted=trusted)
     if passes:
-        print(found.explain_passes())
+        print(made.explain_passes())
         return
-    told = found.explain(node)
+    told = made.explain_mapping() if mapping else made.explain(node)
     if as_json:
         print(json.dumps(told.to_json(), indent=2))
+    elif mapping:
+        print(told)
     else:
         _out.print(told)
 

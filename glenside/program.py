@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     import onnx
     import tvm
 
+    from glenside.codegen.gpu.mapping.explain import MappingExplanation
     from glenside.explain.recipe import Recipe
 
 Array = np.ndarray[Any, Any]
@@ -274,6 +275,38 @@ class Program:
             else:
                 raise GlensideError(f"nothing is known about where {self.name} came from")
         return self._explanation if node is None else self._explanation.of(node)
+
+    def explain_mapping(self) -> MappingExplanation:
+        """How each product of a program for a GPU is mapped to the device, and why: the chosen
+        mapping, where in the term each loop comes from, every constraint with its numbers, and what
+        other kinds of mappings there were. Printing it shows a text.
+
+        Of a program that was loaded, what would be chosen here and now is told.
+
+        :raises GlensideError: the program is for no GPU.
+        :raises TargetError: it is for the GPU at hand, and there is none.
+        """
+        from glenside.codegen.device.explain import explain_mappings
+        from glenside.codegen.gpu.mapping.tuning import chooser
+        from glenside.hw_targets import find_target
+        from glenside.hw_targets.gpu import GpuTarget
+
+        target = find_target(self.report.target)
+        if not isinstance(target, GpuTarget):
+            raise GlensideError(
+                f"{self.name} is for {self.report.target}: only programs for opencl and cuda are "
+                "mapped to a device"
+            )
+        made = getattr(self._executable, "products", {}).values()
+        return explain_mappings(
+            self.terms,
+            self.inputs,
+            self._params,
+            target.limits,
+            chooser(target.limits),
+            {each.space: each.mapping for each in made},
+            self.names,
+        )
 
     def explain_passes(self) -> str:
         """The program after each pass that cuts it into kernels, and where in memory its values

@@ -197,10 +197,12 @@ def _results(exported: Any) -> list[Any]:
 
 def _versions(args: Sequence[Any], watched: Sequence[tuple[int, Any]]) -> list[int]:
     """How often each parameter was changed in place; -1 for one that is another tensor."""
-    return [
-        -1 if ref() is not args[at] else 0 if args[at].is_inference() else args[at]._version
-        for at, ref in watched
-    ]
+    return [-1 if ref() is not args[at] else _changes(args[at]) for at, ref in watched]
+
+
+def _changes(tensor: Any) -> int:
+    # PyTorch's own counter, which its documentation names for this; inference tensors have none.
+    return 0 if tensor.is_inference() else int(tensor._version)  # noqa: SLF001
 
 
 def _handed(tensor: Any) -> Any:

@@ -32,7 +32,7 @@ from glenside.pipeline import Pipeline
 if TYPE_CHECKING:
     from glenside.codegen.device.device import Device
     from glenside.codegen.device.trials import Trials
-    from glenside.codegen.gpu.mapping.kinds import AnyMapping
+    from glenside.codegen.gpu.mapping.product import ProductMapping
     from glenside.codegen.gpu.space import ProductSpace
     from glenside.codegen.program.record import Cut
     from glenside.hw_targets.gpu import GpuTarget
@@ -95,8 +95,8 @@ def tune(
     :param time_limit: seconds after which no further product is begun; None: no limit.
     :raises TargetError: the target is no GPU, or its device is not there.
     """
-    from glenside.codegen import tuning
     from glenside.codegen.device.executable import open_device
+    from glenside.codegen.gpu.mapping import tuning
     from glenside.rewrites.ruleset import explored_with
 
     chosen = _gpu(target, candidates)
@@ -157,7 +157,7 @@ def build(
     :raises TargetError: the target is no GPU with limits known here.
     :raises InputError: the folder is that of another target, or cannot be written.
     """
-    from glenside.codegen import tuning
+    from glenside.codegen.gpu.mapping import tuning
     from glenside.rewrites.ruleset import explored_with
 
     chosen = _gpu(target, candidates)
@@ -237,7 +237,7 @@ def record(results: str | Path, *, file: str | Path | None = None) -> list[Tuned
 
     :raises InputError: it is no such file.
     """
-    from glenside.codegen import tuning
+    from glenside.codegen.gpu.mapping import tuning
 
     path = Path(file) if file is not None else tuning.user_file()
     data = _read_results(Path(results))
@@ -276,8 +276,7 @@ class _Products:
 
     def ranked(self) -> list[_Product]:
         """By predicted time, uses counted, longest first."""
-        from glenside.codegen.gpu.mapping.choose import best_mapping
-        from glenside.codegen.gpu.mapping.solver import InfeasibleMapping
+        from glenside.codegen.gpu.mapping.choose import InfeasibleMapping, best_mapping
 
         for product in self.found:
             try:
@@ -291,13 +290,12 @@ class _Products:
         self,
         product: _Product,
         candidates: int,
-        more: Sequence[AnyMapping],
+        more: Sequence[ProductMapping],
         compile: bool = True,
     ) -> Trials | None:
         """The ways to compute a product, the plain one first; None where none can be mapped."""
         from glenside.codegen.device.trials import make_trials
-        from glenside.codegen.gpu.mapping.choose import best_mappings
-        from glenside.codegen.gpu.mapping.solver import InfeasibleMapping
+        from glenside.codegen.gpu.mapping.choose import InfeasibleMapping, best_mappings
 
         target = self.target
         try:
@@ -327,8 +325,8 @@ def _products(
     precision: str | None,
 ) -> _Products:
     from glenside.codegen.device.compile import cut_for_device
+    from glenside.codegen.gpu.dispatch import space_of
     from glenside.codegen.gpu.interface import make_builder
-    from glenside.codegen.gpu.products import space_of
     from glenside.codegen.program.record import Kernel
 
     pipeline = Pipeline("the products are those of the program as it was imported")
@@ -363,7 +361,7 @@ def _gpu(target: str, candidates: int) -> GpuTarget:
     return chosen
 
 
-def _spread(mappings: Sequence[AnyMapping], count: int) -> list[AnyMapping]:
+def _spread(mappings: Sequence[ProductMapping], count: int) -> list[ProductMapping]:
     """So many of the mappings, best predicted first: those of every kind in turns, since the
     prediction may err for a whole kind."""
     kinds: dict[Any, list[int]] = {}
@@ -375,7 +373,7 @@ def _spread(mappings: Sequence[AnyMapping], count: int) -> list[AnyMapping]:
     return [mappings[number] for number in sorted(turns[:count])]
 
 
-def _kind(mapping: AnyMapping) -> tuple[Any, ...]:
+def _kind(mapping: ProductMapping) -> tuple[Any, ...]:
     """What a mapping has in common with others of about the same speed."""
     split = np.prod(getattr(mapping, "split", 1))
     ways = (getattr(mapping, name, None) for name in ("staged", "gathered", "parts"))
@@ -505,7 +503,7 @@ def _read_results(path: Path) -> dict[str, Any]:
 
 def _product_of(best: Mapping[str, Any]) -> tuple[Mapping[str, Any], TunedProduct]:
     """The mapping and the product of an entry of a ``results.json``."""
-    from glenside.codegen import tuning
+    from glenside.codegen.gpu.mapping import tuning
 
     product = TunedProduct(**{k: v for k, v in best.items() if k not in ("mapping", "times")})
     entry = {"space": product.space, "seconds": product.seconds, "tried": product.tried}

@@ -52,7 +52,7 @@ def test_a_pipe_stays_a_pipe(tmp_path):
 
 
 def _writers():
-    from glenside.codegen import tuning
+    from glenside.codegen.gpu.mapping import tuning
     from glenside.explore.svg import Svg
 
     entry = tuning.Tuned("m4 k4", {}, 1.0, 1)

@@ -41,6 +41,11 @@ def value_dtype(dtype: str) -> str:
     return "float32" if dtype == "bfloat16" else dtype
 
 
+def itemsize(dtype: str) -> int:
+    """Bytes of an element."""
+    return np.dtype(storage_dtype(dtype)).itemsize
+
+
 def wide(dtype: str) -> str:
     """The dtype in which arithmetic on ``dtype`` is done."""
     return "float32" if dtype in HALVES else dtype

@@ -126,7 +126,7 @@ class GpuTarget:
     ) -> Footprint:
         """The memory that the compiled program will hold."""
         from glenside.codegen.device.compile import plan_for_device
-        from glenside.codegen.tuning import chooser
+        from glenside.codegen.gpu.mapping.tuning import chooser
 
         choose = chooser(self.limits)
         planned = plan_for_device(
@@ -143,7 +143,7 @@ class GpuTarget:
     ) -> Executable:
         """Compiles for the device, with the mappings of its tuning file where it has some."""
         from glenside.codegen.device.compile import compile_for_device
-        from glenside.codegen.tuning import chooser
+        from glenside.codegen.gpu.mapping.tuning import chooser
 
         return compile_for_device(
             outputs,

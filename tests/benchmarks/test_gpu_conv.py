@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from glenside.codegen import tuning
 from glenside.codegen.device.limits import opencl_limits
 from glenside.codegen.device.opencl import OpenCLDevice
+from glenside.codegen.gpu.mapping import tuning
 from glenside.errors import TargetError
 from glenside.language import evaluate
 

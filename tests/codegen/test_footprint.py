@@ -8,7 +8,7 @@ from glenside.codegen.compile import compile_terms, planned_footprint
 from glenside.codegen.device.compile import compile_for_device, plan_for_device
 from glenside.codegen.footprint import Footprint
 from glenside.codegen.gpu.devices import device_profile
-from glenside.codegen.gpu.mapping.kinds import GpuMapping
+from glenside.codegen.gpu.threads.mapping import ThreadMapping
 from glenside.language import builders as b
 from tests.codegen.codegen_help import convolution, weights
 
@@ -56,7 +56,7 @@ def test_partial_sums_are_scratch():
         ones = (1,) * len(space.axes)
         many = tuple(4 if axis.role == "k" and axis.size == 64 else 1 for axis in space.axes)
         chunk = tuple(axis.size if axis.size == 3 else 1 for axis in space.axes)
-        return GpuMapping(ones, ones, ones, chunk, many)
+        return ThreadMapping(ones, ones, ones, chunk, many)
 
     made = plan_for_device([term], {"x": x.type}, params, H200, "cuda", split)
     # Four sums of 8 filters at 16 places.

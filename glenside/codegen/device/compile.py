@@ -23,10 +23,15 @@ from glenside.language.shape import HALVES, AccessType
 from glenside.language.term import Term, topological_order
 
 if TYPE_CHECKING:
-    from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits, Dialect
-    from glenside.codegen.gpu.mapping.choose import Choose
-    from glenside.codegen.gpu.mapping.kinds import AnyMapping
+    from glenside.codegen.gpu.interface import (
+        Choose,
+        DeviceKernel,
+        DeviceLimits,
+        Dialect,
+    )
+    from glenside.codegen.gpu.mapping.product import ProductMapping
     from glenside.codegen.gpu.space import ProductSpace
+    from glenside.codegen.program.record import Cut
 
 Array = np.ndarray[Any, Any]
 Progress = Callable[[str, int, int], None]
@@ -200,7 +205,7 @@ class Refusals:
     """What a device does not run: mappings by their product's space, and steps that are therefore
     computed by one thread an element, in the smallest groups."""
 
-    mappings: Mapping[str, frozenset[AnyMapping]] = field(default_factory=dict)
+    mappings: Mapping[str, frozenset[ProductMapping]] = field(default_factory=dict)
     plain: frozenset[int] = frozenset()
 
     def with_more(self, made: _Steps, launches: Sequence[int], problem: Refused) -> Refusals:
@@ -234,7 +239,7 @@ class _Steps:
     steps: list[DeviceKernel | PythonCall] = field(default_factory=list)
     products: dict[int, MappedProduct] = field(default_factory=dict)
     owners: list[int] = field(default_factory=list)
-    mapped: dict[int, tuple[str, AnyMapping]] = field(default_factory=dict)
+    mapped: dict[int, tuple[str, ProductMapping]] = field(default_factory=dict)
 
 
 def _steps(
@@ -255,7 +260,7 @@ def _steps(
     smallest = replace(limits, threads_per_group=limits.warp)
     result = _Steps(builder.memory, Planner(cut, builder.memory))
 
-    def noted(space: ProductSpace, limits: DeviceLimits) -> AnyMapping:
+    def noted(space: ProductSpace, limits: DeviceLimits) -> ProductMapping:
         key = space.key()
         mapping = chosen_mapping(space, limits, choose, refusals.mappings.get(key, ()))
         result.mapped[number] = key, mapping

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from glenside.codegen.gpu.devices import PROFILES, device_profile
+from glenside.codegen.gpu.fits import LIKE_H200
 from glenside.codegen.gpu.interface import DeviceLimits
 from glenside.errors import TargetError
 
@@ -79,6 +80,7 @@ def cuda_limits() -> DeviceLimits:
     return replace(
         base,
         name=f"cuda:{device.architecture}",
+        fit=base.fit if known else LIKE_H200,
         architecture=device.architecture,
         warpgroups=device.architecture == "sm_90",
         threads_per_group=int(attributes["MaxThreadsPerBlock"]),

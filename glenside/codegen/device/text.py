@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from glenside.codegen.gpu.threads import PACKED
+from glenside.codegen.gpu.launching import PACKED
 from glenside.codegen.plan import Entry
 
 if TYPE_CHECKING:

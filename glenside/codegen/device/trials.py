@@ -23,9 +23,13 @@ from glenside.files import replacing, write_bytes, write_text
 from glenside.language.shape import is_float
 
 if TYPE_CHECKING:
-    from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits, Dialect
-    from glenside.codegen.gpu.mapping.choose import Choose
-    from glenside.codegen.gpu.mapping.kinds import AnyMapping
+    from glenside.codegen.gpu.interface import (
+        Choose,
+        DeviceKernel,
+        DeviceLimits,
+        Dialect,
+    )
+    from glenside.codegen.gpu.mapping.product import ProductMapping
     from glenside.codegen.program.record import Cut, Kernel
     from glenside.codegen.storage import Origin
     from glenside.language.term import Term
@@ -47,7 +51,7 @@ _PERIOD = 1_000_003
 class Trial:
     """Kernels launched in order, each with the numbers of the buffers it is given.
 
-    ``mapping`` is what :class:`GpuMapping` says of itself, None for one thread an element.
+    ``mapping`` is what the mapping says of itself, None for one thread an element.
     """
 
     mapping: dict[str, Any] | None
@@ -173,7 +177,7 @@ def make_trials(
     space: str,
     limits: DeviceLimits,
     dialect: Dialect,
-    mappings: Sequence[AnyMapping],
+    mappings: Sequence[ProductMapping],
     build: Callable[[str], Code] | None = None,
     reference: bool = True,
     cache: int = 0,
@@ -195,7 +199,7 @@ def make_trials(
     place = step.into or memory.stored[step.tail]
     result = Trials(space, Code(""), {}, {}, place.buffer, [], cache=cache)
     kernels: list[DeviceKernel] = []
-    ways: list[AnyMapping | None] = [None] if reference else []
+    ways: list[ProductMapping | None] = [None] if reference else []
     for mapping in [*ways, *mappings]:
         builder = make_builder(cut, memory)
         try:
@@ -229,7 +233,7 @@ def make_trials(
     return result
 
 
-def _always(mapping: AnyMapping) -> Choose:
+def _always(mapping: ProductMapping) -> Choose:
     return lambda space, limits: mapping
 
 

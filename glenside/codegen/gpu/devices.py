@@ -6,6 +6,7 @@ import difflib
 from dataclasses import replace
 from typing import Any
 
+from glenside.codegen.gpu.fits import H200, LIKE_H200
 from glenside.codegen.gpu.interface import DeviceLimits
 from glenside.errors import TargetError
 
@@ -28,6 +29,7 @@ _NVIDIA: dict[str, Any] = {
 # compute capability 9.0.
 _H200 = DeviceLimits(
     name="cuda:sm_90",
+    fit=H200,
     **_NVIDIA,
     local_bytes=227 * _KIB,
     unit_local_bytes=227 * _KIB,
@@ -51,6 +53,7 @@ _PROFILES = (
     DeviceLimits(
         name="cuda:sm_80",
         **_NVIDIA,
+        fit=LIKE_H200,
         local_bytes=163 * _KIB,
         unit_local_bytes=164 * _KIB,
         unit_threads=2048,
@@ -68,6 +71,7 @@ _PROFILES = (
     # these units do at half of their rate.
     DeviceLimits(
         name="cuda:sm_86",
+        fit=LIKE_H200,
         **_NVIDIA,
         local_bytes=99 * _KIB,
         unit_local_bytes=100 * _KIB,
@@ -84,6 +88,7 @@ _PROFILES = (
     ),
     DeviceLimits(
         name="cuda:sm_89",
+        fit=LIKE_H200,
         **_NVIDIA,
         local_bytes=99 * _KIB,
         unit_local_bytes=100 * _KIB,
@@ -118,6 +123,7 @@ _PROFILES = (
     # convolution of VGG or ResNet is computed in a form that holds more than im2col would.
     DeviceLimits(
         name="opencl:mali-g72",
+        fit=LIKE_H200,
         threads_per_group=384,
         group_size=(384, 384, 384),
         local_bytes=32 * _KIB,
@@ -140,6 +146,7 @@ _PROFILES = (
     ),
     DeviceLimits(
         name="opencl:adreno-640",
+        fit=LIKE_H200,
         threads_per_group=1024,
         group_size=(1024, 1024, 1024),
         local_bytes=32 * _KIB,
@@ -163,6 +170,7 @@ _PROFILES = (
     # PoCL on a processor: groups run one after the other on each core.
     DeviceLimits(
         name="opencl:cpu",
+        fit=LIKE_H200,
         threads_per_group=4096,
         group_size=(4096, 4096, 4096),
         local_bytes=512 * _KIB,

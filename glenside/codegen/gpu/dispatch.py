@@ -1,13 +1,18 @@
-"""Which kernels compute a step: those of a small map, of a product, of rows, or one for each
-element."""
+"""Which kernels compute a step of a program."""
 
 from __future__ import annotations
 
-from glenside.codegen.gpu import fallback, linear_maps, products, rows
-from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits, Dialect
-from glenside.codegen.gpu.mapping.choose import Choose
+from glenside.codegen.gpu import linear_maps, rows
+from glenside.codegen.gpu.fallback import ElementNest, element_kernel
+from glenside.codegen.gpu.interface import Choose, DeviceKernel, DeviceLimits, Dialect
+from glenside.codegen.gpu.mapping.choose import InfeasibleMapping, best_of, chosen_mapping
+from glenside.codegen.gpu.mapping.kind import Work
+from glenside.codegen.gpu.mapping.kinds import THREADS, kind_of
+from glenside.codegen.gpu.space import ProductSpace, product_space
+from glenside.codegen.gpu.tensor.printer import Unprintable
 from glenside.codegen.kernels import KernelBuilder
 from glenside.codegen.program.record import Kernel
+from glenside.codegen.small_maps import small_map
 
 
 def make_kernels(
@@ -27,10 +32,53 @@ def make_kernels(
     if mapped is not None:
         limits.check(mapped)
         return [mapped]
-    made = products.product_kernels(builder, step, number, limits, dialect, choose)
+    made = _product_kernels(builder, step, number, limits, dialect, choose)
     if made is None:
         shared = rows.shared_kernel(builder, step, number, limits)
-        made = [shared or fallback.element_kernel(builder, step, number, limits)]
+        made = [shared or element_kernel(builder, step, number, limits)]
     for kernel in made:
         limits.check(kernel)
     return made
+
+
+def _product_kernels(
+    builder: KernelBuilder,
+    step: Kernel,
+    number: int,
+    limits: DeviceLimits,
+    dialect: Dialect,
+    choose: Choose | None,
+) -> list[DeviceKernel] | None:
+    """The kernels of a product; None for what is no product, or cannot be mapped."""
+    if step.anchor is None:
+        return None
+    builder.at_step(number)
+    space = space_of(builder, step, limits)
+    if space is None:
+        return None
+    work = Work(builder, step, space, f"step_{number}", limits, dialect)
+    try:
+        mapping = chosen_mapping(space, limits, choose)
+        try:
+            return kind_of(mapping).kernels(work, mapping)
+        except Unprintable:
+            (mapping,) = best_of(THREADS, space, limits, 1)
+    except InfeasibleMapping:
+        return None
+    return THREADS.kernels(work, mapping)
+
+
+def space_of(builder: KernelBuilder, step: Kernel, limits: DeviceLimits) -> ProductSpace | None:
+    """The space of a step of the builder's program, None where it is no product, or a small map
+    that is written out."""
+    if step.anchor is None or small_map(step.anchor, builder.cut.weights) is not None:
+        return None
+    nest = ElementNest(builder, step, limits)
+    return product_space(
+        step.anchor,
+        nest.lowering.access,
+        nest.lowering.is_leaf,
+        lambda term: term in builder.cut.weights,
+        nest.by_space,
+        step.tail,
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits, Dialect
-from glenside.codegen.gpu.threads import PACKED
+from glenside.codegen.gpu.launching import PACKED
 from glenside.codegen.text import dialects
 from glenside.codegen.text.dialects import AFTER_EARLIER, DIALECTS
 from glenside.codegen.text.kernels import Printed, preamble, print_kernel

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from glenside.codegen import scalars
-from glenside.codegen.gpu import threads
+from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits
 from glenside.codegen.kernels import KernelBuilder, Nest
 from glenside.codegen.loops import (
@@ -73,9 +73,9 @@ class ElementNest(Nest):
             flat = group[0] * count + position
             inside = body(unflatten(flat, extents))
             guard = None if groups * count == size else tirx.LT(flat, size)
-            return threads.guarded(guard, inside)
+            return launching.guarded(guard, inside)
 
-        return threads.launch([groups], count, thread)
+        return launching.launch([groups], count, thread)
 
     def _over_space(
         self, work: int, tile: int, body: Callable[[Index, int, list[tuple[int, int]]], Stmt]

@@ -1,17 +1,17 @@
 """What the kernels of a GPU are made for (:class:`DeviceLimits`) and what they are
 (:class:`DeviceKernel`).
 
-A program is cut by ``cut_program(..., plain=True)``; :func:`~.dispatch.make_kernels` turns each
-of its steps into kernels. They are launched in order on the program's buffers: scratch buffers and
-packed parameters are added to the builder's memory, so that whoever plans it sees them like any
+A program is cut by ``cut_program(..., plain=True)``; :mod:`~glenside.codegen.gpu.dispatch` turns
+each of its steps into kernels. They are launched in order on the program's buffers: scratch buffers
+and packed parameters are added to the builder's memory, so that whoever plans it sees them like any
 other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -22,10 +22,28 @@ from glenside.codegen.schedule import Machine
 from glenside.codegen.storage import Memory
 from glenside.errors import TargetError
 
+if TYPE_CHECKING:
+    from glenside.codegen.gpu.mapping.product import ProductMapping
+    from glenside.codegen.gpu.space import ProductSpace
+
 NAME = "GLENSIDE_KERNEL"
 """What a kernel is called in its source."""
 Dialect = Literal["opencl", "cuda"]
 Triple = tuple[int, int, int]
+Choose = Callable[["ProductSpace", "DeviceLimits"], "ProductMapping | None"]
+"""Names the mapping of a product, from a tuning file say; None: the one predicted to be fastest."""
+
+
+Model = Mapping[str, float]
+"""Constants of a model of time, by name."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Constants of the models of time by kind of mapping, and the device they were fitted on."""
+
+    device: str
+    models: Mapping[str, Model]
 
 
 @dataclass(frozen=True)
@@ -88,6 +106,12 @@ class DeviceLimits:
     byte_seconds: float = 0.0
     """What holding a byte more for values on the way is worth, in time: above 0 where memory is
     scarce, since it is the host's and other programs' as well."""
+    fit: Fit | None = field(default=None, repr=False)
+    """What the models of time go by; None: first principles."""
+
+    def model(self, kind: str) -> Model | None:
+        """The fitted constants for a kind of mapping."""
+        return None if self.fit is None else self.fit.models.get(kind)
 
     @property
     def copies_in_background(self) -> bool:

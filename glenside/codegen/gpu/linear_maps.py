@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from glenside.codegen import scalars
-from glenside.codegen.gpu import threads
+from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.fallback import ElementNest
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits
 from glenside.codegen.kernels import KernelBuilder
@@ -95,7 +95,8 @@ class LinearMapNest(ElementNest):
         for axis, factor in enumerate(found.factors):
             rounds.append([*rounds[-1][:axis], factor.shape[0], *rounds[-1][axis + 1 :]])
         cells = [
-            threads.registers(f"v{k}", math.prod(each), self.inner) for k, each in enumerate(rounds)
+            launching.registers(f"v{k}", math.prod(each), self.inner)
+            for k, each in enumerate(rounds)
         ]
         body = [allocate(each) for each in cells]
 
@@ -187,9 +188,9 @@ class LinearMapNest(ElementNest):
 
             guard = self.inside(index)
             self.lowering.vectorised = width > 1
-            computed.append(threads.guarded(guard, vectorised(width, compute)))
+            computed.append(launching.guarded(guard, vectorised(width, compute)))
             if late:
-                stored.append(threads.guarded(guard, vectorised(width, store)))
+                stored.append(launching.guarded(guard, vectorised(width, store)))
             self.lowering.vectorised = False
         return computed + stored
 

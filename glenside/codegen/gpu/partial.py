@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from glenside.codegen import scalars
-from glenside.codegen.gpu import threads
+from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.fallback import ElementNest
 from glenside.codegen.gpu.interface import DeviceLimits
 from glenside.codegen.kernels import Argument, KernelBuilder
@@ -32,8 +32,8 @@ from glenside.codegen.loops import (
 from glenside.codegen.program.record import Kernel
 
 if TYPE_CHECKING:
-    from glenside.codegen.gpu.tensor.warp_tiling import Parts
-    from glenside.codegen.gpu.tiling import Tiling
+    from glenside.codegen.gpu.threads.tiling import Tiling
+    from glenside.codegen.gpu.warps.tiling import Parts
 
 _ROWS, _COLUMNS, _WIDTH = 16, 32, 4
 _UNROLLED = 32
@@ -82,8 +82,8 @@ class PartialSums(ElementNest):
         self.block = (count, 1, 1)
 
         def group(at: Sequence[Any], thread: Any) -> Stmt:
-            buffer = threads.shared("tile", columns * (rows + 1), self.inner)
-            total = threads.registers("total", width, self.inner)
+            buffer = launching.shared("tile", columns * (rows + 1), self.inner)
+            total = launching.registers("total", width, self.inner)
             quads = columns // width
             row, column = thread // quads, thread % quads * width
             first = (at[0] * rows + row, at[1] * columns + column)
@@ -101,12 +101,12 @@ class PartialSums(ElementNest):
                 )
 
             splits = self.tiling.split
-            loop = threads.unrolled if splits <= _UNROLLED else threads.serial
-            bring = threads.guarded(
+            loop = launching.unrolled if splits <= _UNROLLED else launching.serial
+            bring = launching.guarded(
                 self._inside(first, (row_count, column_count), (rows, columns)),
                 loop(splits, add),
             )
-            keep = threads.unrolled(
+            keep = launching.unrolled(
                 width,
                 lambda lane: put(buffer, (column + lane) * (rows + 1) + row, get(total, lane)),
             )
@@ -116,7 +116,7 @@ class PartialSums(ElementNest):
                 lanes(lambda lane: put(total, lane, zero)),
                 bring,
                 keep,
-                threads.barrier(),
+                launching.barrier(),
             ]
 
             def place(turn: Any) -> tuple[Index, Any, Any]:
@@ -124,24 +124,24 @@ class PartialSums(ElementNest):
 
             if not self.stores_late:
                 return sequence(
-                    [*steps, threads.unrolled(width, lambda k: self._store_one(*place(k)))]
+                    [*steps, launching.unrolled(width, lambda k: self._store_one(*place(k)))]
                 )
-            values = threads.registers("values", width, self.tail.dtype)
+            values = launching.registers("values", width, self.tail.dtype)
 
             def compute(turn: Any) -> Stmt:
                 index, value, guard = place(turn)
                 self._give(value)
                 made = self.compute(index, lambda made: put(values, turn, made))
-                return threads.guarded(guard, made)
+                return launching.guarded(guard, made)
 
             def store(turn: Any) -> Stmt:
                 index, _, guard = place(turn)
-                return threads.guarded(guard, self.store(index, get(values, turn)))
+                return launching.guarded(guard, self.store(index, get(values, turn)))
 
-            end = [threads.unrolled(width, compute), threads.unrolled(width, store)]
+            end = [launching.unrolled(width, compute), launching.unrolled(width, store)]
             return sequence([*steps, allocate(values), *end])
 
-        return threads.launch(self.grid[:2], count, group)
+        return launching.launch(self.grid[:2], count, group)
 
     def _inside(
         self, place: Sequence[Any], sizes: Sequence[int], tiles: Sequence[int]
@@ -160,7 +160,7 @@ class PartialSums(ElementNest):
 
     def _store_one(self, index: Index, value: Any, guard: Any) -> Stmt:
         self._give(value)
-        return threads.guarded(guard, self.store(index))
+        return launching.guarded(guard, self.store(index))
 
     def _result(
         self, at: Sequence[Any], flat: Any, buffer: Any, rows: int, columns: int

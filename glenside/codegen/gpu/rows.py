@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from glenside.codegen import scalars
-from glenside.codegen.gpu import threads
+from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.fallback import ElementNest
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits
 from glenside.codegen.kernels import KernelBuilder
@@ -120,7 +120,7 @@ class RowNest(ElementNest):
         count = self.width * self.team
         groups = -(-self.result_count // self.width)
         self.grid, self.block = (groups, 1, 1), (count, 1, 1)
-        return threads.launch([groups], count, self._thread)
+        return launching.launch([groups], count, self._thread)
 
     def _thread(self, group: Sequence[Any], thread: Any) -> Stmt:
         from tvm import tirx
@@ -166,7 +166,7 @@ class RowNest(ElementNest):
         # Rounds that all threads take part in test nothing, so that fetches of several are under
         # way at a time.
         whole, rest = divmod(self.term_count, self.team)
-        loop = threads.unrolled if whole <= _UNROLLED else threads.serial
+        loop = launching.unrolled if whole <= _UNROLLED else launching.serial
         all_ = loop(whole, one)
         if totals is not None and whole > _UNROLLED:
             all_ = totals.loops([whole], lambda turn: one(turn[0]))
@@ -174,7 +174,7 @@ class RowNest(ElementNest):
             all_ = totals.block(all_)
         if not rest:
             return all_
-        left = threads.guarded(tirx.LT(self.member, rest), one(whole))
+        left = launching.guarded(tirx.LT(self.member, rest), one(whole))
         return sequence([all_, left if totals is None else totals.block(left)])
 
     def _totals(self, dtype: str, step: str) -> Totals:
@@ -187,13 +187,13 @@ class RowNest(ElementNest):
         from tvm import tirx
 
         buffer = self.local
-        steps = [put(buffer, self.place, get(total, 0)), threads.barrier()]
+        steps = [put(buffer, self.place, get(total, 0)), launching.barrier()]
         half = self.team // 2
         while half:
             other = get(buffer, self.place + half * self.stride)
             value = scalars.accumulate(step, get(buffer, self.place), other, dtype)
             add = put(buffer, self.place, value)
-            steps += [threads.guarded(tirx.LT(self.member, half), add), threads.barrier()]
+            steps += [launching.guarded(tirx.LT(self.member, half), add), launching.barrier()]
             half //= 2
         return [*steps, put(total, 0, get(buffer, self.first))]
 
@@ -203,7 +203,7 @@ class RowNest(ElementNest):
         step, _, element = self._reduced(anchor)
         totals = self._totals(inner, step)
         total = totals.current
-        self.local = threads.shared("totals", self.width * self.team, inner)
+        self.local = launching.shared("totals", self.width * self.team, inner)
 
         def add(item: Index) -> Stmt:
             def value() -> Expr:
@@ -227,7 +227,7 @@ class RowNest(ElementNest):
         from tvm import tirx
 
         mine = tirx.EQ(self.member, 0)
-        return threads.guarded(mine if self.exists is None else tirx.all(mine, self.exists), body)
+        return launching.guarded(mine if self.exists is None else tirx.all(mine, self.exists), body)
 
     def _softmax_row(self, index: Index) -> Stmt:
         """Three passes over the row, as one thread would make them."""
@@ -236,7 +236,7 @@ class RowNest(ElementNest):
         top = declare("top", 1, dtype, local=True)
         totals = self._totals(dtype, "sum")
         total = totals.current
-        self.local = threads.shared("totals", self.width * self.team, dtype)
+        self.local = launching.shared("totals", self.width * self.team, dtype)
 
         def load(k: Any) -> Expr:
             value = self.lowering.scoped(lambda: self.lowering.access(child).load([*index, k]))
@@ -268,9 +268,9 @@ class RowNest(ElementNest):
                 put(top, 0, scalars.const(-math.inf, dtype)),
                 self._each(find),
                 *self._combined(top, "max", dtype),
-                threads.barrier(),
+                launching.barrier(),
                 self._each(add, totals),
                 *self._combined(totals.final, "sum", dtype),
-                threads.guarded(self.exists, self._each(result)),
+                launching.guarded(self.exists, self._each(result)),
             ]
         )

@@ -23,6 +23,7 @@ NHWC, groups, strides, dilation and one-sided borders are one form, and no opera
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -126,6 +127,15 @@ class ProductSpace:
     def of(self, *roles: Role) -> list[int]:
         """The loops with these roles, in order."""
         return [number for number, axis in enumerate(self.axes) if axis.role in roles]
+
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        """What the loops are called, by role: ``m0``, ``n0``, ``n1``, ``k0``."""
+        counts: dict[Role, itertools.count[int]] = {}
+        return tuple(
+            f"{axis.role}{next(counts.setdefault(axis.role, itertools.count()))}"
+            for axis in self.axes
+        )
 
     def size(self, *roles: Role) -> int:
         """Iterations of the loops with these roles."""

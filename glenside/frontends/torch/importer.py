@@ -362,7 +362,7 @@ class _Reader:
         """The arguments of a node by name, and defaults of those that have one."""
         given: dict[str, Any] = {}
         defaults: dict[str, Any] = {}
-        schema = node.target._schema.arguments
+        schema = node.target._schema.arguments  # noqa: SLF001  (PyTorch has no other way)
         for position, argument in enumerate(schema):
             name = "x" if argument.name == "self" else argument.name
             if argument.has_default_value():

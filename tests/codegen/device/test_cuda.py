@@ -13,7 +13,7 @@ import glenside
 from glenside.codegen.device import cuda, nvcc, tensors
 from glenside.codegen.device.compile import compile_for_device
 from glenside.codegen.gpu.devices import device_profile
-from glenside.codegen.gpu.mapping.kinds import GpuMapping
+from glenside.codegen.gpu.threads.mapping import ThreadMapping
 from glenside.errors import InputError, TargetError
 from glenside.language import AccessType
 from glenside.language.builders import access, cart_prod, compute, elementwise, tensor
@@ -47,7 +47,7 @@ def test_kernels_touch_what_others_write_only_after_they_have_waited(tmp_path):
     x, w = tensor("x", (1, 64, 14, 14)), tensor("w", (64, 64, 3, 3))
     term = elementwise("add", convolution(x, w, pads=(1, 1, 1, 1)), tensor("y", (1, 64, 14, 14)))
 
-    mapping = GpuMapping(
+    mapping = ThreadMapping(
         threads=(16, 14, 1, 1, 1, 1),
         registers=(4, 1, 14, 1, 1, 1),
         vector=(4, 1, 14, 1, 1, 1),

@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 
 import glenside
-from glenside.codegen import tuning
 from glenside.codegen.device.compile import compile_for_device
 from glenside.codegen.device.device import Refused
 from glenside.codegen.device.limits import opencl_limits
 from glenside.codegen.device.opencl import OpenCLDevice
 from glenside.codegen.device.trials import make_trials, measure
+from glenside.codegen.gpu.dispatch import space_of
 from glenside.codegen.gpu.interface import make_builder
-from glenside.codegen.gpu.mapping.choose import best_mappings, chosen_mapping
-from glenside.codegen.gpu.mapping.solver import InfeasibleMapping
-from glenside.codegen.gpu.products import space_of
+from glenside.codegen.gpu.mapping import tuning
+from glenside.codegen.gpu.mapping.choose import InfeasibleMapping, best_mappings, chosen_mapping
 from glenside.codegen.program.cut import cut_program
 from glenside.errors import TargetError
 from glenside.language import evaluate

@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 
 from glenside.codegen.gpu.devices import device_profile
-from glenside.codegen.gpu.dispatch import make_kernels
+from glenside.codegen.gpu.dispatch import make_kernels, space_of
 from glenside.codegen.gpu.emit import emit
-from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits, make_builder
-from glenside.codegen.gpu.products import space_of
+from glenside.codegen.gpu.interface import (
+    DeviceKernel,
+    DeviceLimits,
+    make_builder,
+)
 from glenside.codegen.program.cut import cut_program
 from glenside.codegen.program.record import Cut, Kernel
 from glenside.language import Term, topological_order

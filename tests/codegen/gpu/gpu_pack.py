@@ -151,13 +151,11 @@ def build(folder: Path, examples: str = "80", target_name: str = "cuda:sm_90") -
 
 def _streamed(seed: int) -> Any:
     """Chooses any mapping whose groups stay."""
-    from glenside.codegen.gpu.mapping.streams import StreamProblem
-    from glenside.codegen.gpu.tensor.geometry import geometry_of
+    from glenside.codegen.gpu.streams.kind import Streams
 
     def choose(space: Any, limits: Any) -> Any:
-        geometry = geometry_of(space, limits)
-        assert geometry is not None
-        found = StreamProblem(geometry, limits).solutions()
+        (problem,) = Streams().problems(space, limits)
+        found = problem.solutions()
         return found[int(np.random.default_rng(seed).integers(len(found)))]
 
     return choose

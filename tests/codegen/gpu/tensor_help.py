@@ -15,14 +15,12 @@ import numpy as np
 import pytest
 
 from glenside.codegen.gpu.devices import device_profile
+from glenside.codegen.gpu.dispatch import space_of
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits, make_builder
-from glenside.codegen.gpu.mapping.kinds import TensorMapping
-from glenside.codegen.gpu.products import space_of
+from glenside.codegen.gpu.mapping.kinds import kind_of
 from glenside.codegen.gpu.tensor.geometry import geometry_of
-from glenside.codegen.gpu.tensor.kernel import TensorNest
-from glenside.codegen.gpu.tensor.stream import StreamNest
-from glenside.codegen.gpu.tensor.tiling import TensorTiling
-from glenside.codegen.gpu.tensor.warps import WarpNest
+from glenside.codegen.gpu.tensor.mapping import UnitMapping
+from glenside.codegen.gpu.tensor.tiling import UnitTiling
 from glenside.codegen.plan import TensorMap
 from glenside.codegen.program.cut import cut_program
 from glenside.codegen.program.record import Cut, Kernel
@@ -41,7 +39,7 @@ class Case:
     cut: Cut
     kernel: DeviceKernel
     inputs: Mapping[str, np.ndarray]
-    tiling: TensorTiling
+    tiling: UnitTiling
     rest: Sequence[DeviceKernel] = ()
     """The kernels behind the first, which adds nothing up where there are any."""
 
@@ -51,7 +49,7 @@ def make_case(
     term: Term,
     inputs: Mapping[str, np.ndarray],
     params: Mapping[str, np.ndarray],
-    mapping: TensorMapping | Any,
+    mapping: UnitMapping | Any,
     limits: DeviceLimits = HOPPER,
 ) -> Case:
     """The first kernel of the product in ``term``; ``mapping`` may be a function of its
@@ -68,12 +66,7 @@ def make_case(
         geometry = geometry_of(space, limits)
         assert geometry is not None
         mapping = mapping(geometry)
-    kind: type[TensorNest] = TensorNest
-    if mapping.boxes:
-        kind = StreamNest
-    elif mapping.warps:
-        kind = WarpNest
-    nest = kind(builder, step, limits, space, mapping)
+    nest = kind_of(mapping).nest(builder, step, limits, space, mapping)
     first, *rest = nest.kernels(name)
     cut = replace(cut, memory=builder.memory)
     return Case(name, cut, first, inputs, nest.tiling, rest)

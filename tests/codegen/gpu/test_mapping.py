@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
+import signal
+import threading
+import time
 
 import pytest
 
 from glenside.codegen.gpu.devices import PROFILES, device_profile
-from glenside.codegen.gpu.mapping.choose import best_mapping, best_mappings
-from glenside.codegen.gpu.mapping.kinds import read_mapping
-from glenside.codegen.gpu.mapping.solver import InfeasibleMapping
-from glenside.codegen.gpu.mapping.threads import MappingProblem, thread_mappings
-from glenside.codegen.gpu.predict import predict
+from glenside.codegen.gpu.dispatch import make_kernels
+from glenside.codegen.gpu.mapping.choose import (
+    InfeasibleMapping,
+    best_mapping,
+    best_mappings,
+    best_of,
+)
+from glenside.codegen.gpu.mapping.kinds import THREADS
+from glenside.codegen.gpu.mapping.reading import read_mapping
 from glenside.codegen.gpu.space import ProductSpace
-from glenside.codegen.gpu.tiling import Tiling
+from glenside.codegen.gpu.threads.kind import Threads
+from glenside.codegen.gpu.threads.problem import ThreadProblem
+from glenside.codegen.gpu.threads.tiling import Tiling
+from glenside.codegen.gpu.threads.time import predict
+from glenside.deadline import Deadline, within
 from glenside.errors import TargetError
 from glenside.language.builders import access, cart_prod, compute, tensor
 from tests.codegen.codegen_help import convolution, weights
@@ -44,7 +56,7 @@ def test_lifts_constraints_follow(kernel: int, stride: int) -> None:
     """
     space = layer(kernel=kernel, stride=stride)
     filters, rows, columns = space.of("m", "n")
-    solutions = list(MappingProblem(space, MALI).solutions())
+    solutions = ThreadProblem(space, MALI).solutions()
     assert solutions
     for each in solutions[:: max(1, len(solutions) // 200)]:
         tiling = Tiling(space, each)
@@ -103,11 +115,11 @@ def test_an_infeasible_problem_says_what_conflicts(change: dict, conflict: str) 
 
 def test_the_same_problem_has_the_same_solution() -> None:
     space = layer(filters=48, size=14)
-    first, second = (MappingProblem(space, H200).ranked() for _ in range(2))
+    first, second = (Threads().ranked(space, H200).mappings for _ in range(2))
     assert first == second
     assert [each.predicted for each in first] == sorted(each.predicted for each in first)
     assert first[0] == best_mapping(space, H200)
-    assert predict(space, first[0], H200) == pytest.approx(first[0].predicted)
+    assert predict(space, [first[0]], H200)[0] == pytest.approx(first[0].predicted)
 
 
 def test_best_mappings_differ_in_more_than_a_detail() -> None:
@@ -119,6 +131,30 @@ def test_best_mappings_differ_in_more_than_a_detail() -> None:
 def test_a_mapping_reads_back() -> None:
     mapping = best_mapping(layer(), H200)
     assert read_mapping(mapping.to_json()) == mapping
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        ({"threads": [4], "registers": [1], "vector": [1], "chunk": [1], "split": [1],
+          "staged": [True, False]}, "threads"),
+        ({"rows": 64, "columns": 32, "depth": 8, "tile": [8, 8], "parts": 2}, "matrices"),
+        ({"kept": 1, "gathered": True, "boxes": 0, "apart": False, "warps": False}, "warpgroups"),
+        ({"boxes": 2, "apart": True, "kept": 0, "gathered": False, "warps": False}, "streams"),
+        ({"boxes": 0, "apart": False, "kept": 0, "gathered": True, "warps": True}, "warps"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_mappings_from_before_the_kind_was_written_are_read(written: dict, kind: str) -> None:
+    if kind not in ("threads", "matrices"):
+        units = {"tile": [4, 8], "rows": 64, "groups": [1, 2], "chunk": 32, "stages": 3, "split": 1}
+        written = {**units, **written}
+    mapping = read_mapping({**written, "predicted": 1e-6})
+    assert mapping.kind == kind and mapping.predicted == 1e-6
+    assert '"kind": ' in mapping.to_json() and read_mapping(mapping.to_json()) == mapping
+    fields = mapping.to_fields()
+    assert all(fields[name] in (value, tuple(value) if isinstance(value, list) else value)
+               for name, value in written.items() if name in fields)  # fmt: skip
 
 
 def test_a_reduction_is_split_where_results_are_few() -> None:
@@ -141,7 +177,7 @@ def test_what_is_scarce_decides_the_time(scarce: str) -> None:
         {dtype: rate / 1e4 for dtype, rate in plenty.items()} if scarce == "peak" else plenty / 1e4
     )
     slower = dataclasses.replace(H200, **{scarce: less})
-    assert predict(space, chosen, slower) > 10 * predict(space, chosen, H200)
+    assert predict(space, [chosen], slower)[0] > 10 * predict(space, [chosen], H200)[0]
 
 
 def test_any_product_has_a_mapping() -> None:
@@ -162,7 +198,7 @@ def test_any_product_has_a_mapping() -> None:
 def test_steps_between_barriers_need_be_no_power_of_two() -> None:
     """48 reduced steps are taken 24 or 48 at a time: 32 would waste a third, 16 are too few."""
     space = layer(channels=48, filters=192, size=13, kernel=1)
-    (mapping,) = thread_mappings(space, H200, 1)
+    (mapping,) = best_of(THREADS, space, H200, 1)
     assert mapping.chunk[-1] in (24, 48)
 
 
@@ -177,3 +213,38 @@ def test_large_results_need_no_room_for_partial_sums() -> None:
 def test_unknown_profiles_are_named() -> None:
     with pytest.raises(TargetError, match="did you mean 'opencl:mali-g72'"):
         device_profile("opencl:mali-g7")
+
+
+def test_a_search_ends_when_the_time_is_up() -> None:
+    """What was found by then is taken, and a search that was cut short is made again later."""
+    space = layer(filters=80, size=30)
+    with within(Deadline(0.0)), pytest.raises(InfeasibleMapping, match="no time is left"):
+        best_mapping(space, H200)
+    frozen = Deadline(0.2, clock=lambda: 0.0)
+    with within(frozen):
+        found = Threads().ranked(space, H200)
+    assert not found.whole and len(found.mappings) < len(Threads().ranked(space, H200).mappings)
+    assert best_mapping(space, H200).predicted <= min(m.predicted for m in found.mappings)
+
+
+def test_without_time_one_thread_computes_an_element() -> None:
+    space, (builder, step) = space_and_step(
+        convolution(tensor("x", (1, 8, 9, 9)), tensor("w", (8, 8, 3, 3))),
+        {"w": weights(8, 8, 3, 3)},
+    )
+    with within(Deadline(0.0)):
+        (kernel,) = make_kernels(builder, step, 0, MALI, "opencl")
+    assert kernel.local_bytes == 0
+    (mapped,) = make_kernels(builder, step, 0, MALI, "opencl")
+    assert mapped.local_bytes > 0 and space.size("m") == 8
+
+
+def test_ctrl_c_ends_a_search() -> None:
+    space = layer(filters=96, size=36)
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        for number in range(100):  # Another device each time: nothing is remembered.
+            best_mapping(space, dataclasses.replace(H200, name=f"H200 number {number}"))
+    assert time.monotonic() - began < 5

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from glenside.codegen.gpu.devices import device_profile
+from glenside.codegen.gpu.dispatch import space_of
 from glenside.codegen.gpu.interface import make_builder
 from glenside.codegen.gpu.mapping.choose import best_mapping
-from glenside.codegen.gpu.mapping.kinds import MatrixMapping, read_mapping
-from glenside.codegen.gpu.mapping.matrices import Matrices, as_matrices, matrix_mappings
-from glenside.codegen.gpu.products import space_of
+from glenside.codegen.gpu.mapping.kinds import MATRICES
+from glenside.codegen.gpu.mapping.reading import read_mapping
+from glenside.codegen.gpu.matrices.mapping import MatrixMapping
+from glenside.codegen.gpu.matrices.tiling import MatrixShape, as_matrices
 from glenside.codegen.gpu.space import ProductSpace
 from glenside.codegen.program.cut import cut_program
 from glenside.codegen.program.record import Kernel
@@ -112,7 +114,7 @@ def test_windows_and_borders_are_something_else() -> None:
 def test_mappings_keep_the_limits_and_read_back() -> None:
     w = np.zeros((36, 256, 128), "float32")
     space = _space(_batched(36, 256, 196, 128), {"w": w}, (36, 128, 196))
-    found = matrix_mappings(space, H200, 1000)
+    found = MATRICES.ranked(space, H200).mappings
     assert found[0] == best_mapping(space, H200)
     assert [each.predicted for each in found] == sorted(each.predicted for each in found)
     for each in found:
@@ -121,5 +123,7 @@ def test_mappings_keep_the_limits_and_read_back() -> None:
         assert each.rows % each.tile[0] == each.columns % each.tile[1] == 0
     assert read_mapping(found[0].to_json()) == found[0]
     small = dataclasses.replace(H200, name="small", static_local_bytes=8 << 10)
-    assert all(4 * each.local_elements <= 8 << 10 for each in matrix_mappings(space, small, 1000))
-    assert isinstance(as_matrices(space), Matrices)
+    assert all(
+        4 * each.local_elements <= 8 << 10 for each in MATRICES.ranked(space, small).mappings
+    )
+    assert isinstance(as_matrices(space), MatrixShape)

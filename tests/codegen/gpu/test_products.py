@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from glenside.codegen.gpu.devices import device_profile
 from glenside.codegen.gpu.emit import emit
 from glenside.codegen.gpu.mapping.choose import best_mappings
-from glenside.codegen.gpu.mapping.kinds import GpuMapping
-from glenside.codegen.gpu.mapping.threads import MappingProblem
-from glenside.codegen.gpu.product.boxes import Box
-from glenside.codegen.gpu.product.placing import Placement
-from glenside.codegen.gpu.products import ProductNest
 from glenside.codegen.gpu.space import ProductSpace
-from glenside.codegen.gpu.tiling import Tiling
+from glenside.codegen.gpu.threads.kernel import ThreadNest
+from glenside.codegen.gpu.threads.mapping import ThreadMapping
+from glenside.codegen.gpu.threads.parts.boxes import Box
+from glenside.codegen.gpu.threads.parts.placing import Placement
+from glenside.codegen.gpu.threads.problem import ThreadProblem
+from glenside.codegen.gpu.threads.tiling import Tiling
 from glenside.errors import TargetError
 from glenside.language import Term, evaluate
 from glenside.language.builders import (
@@ -38,7 +38,7 @@ from tests.codegen.codegen_help import convolution, leaves, numpy_convolution, w
 from tests.codegen.gpu.gpu_help import POCL, run_on_opencl, space_and_step
 
 
-def mapping(space: ProductSpace, **given: dict[int, int]) -> GpuMapping:
+def mapping(space: ProductSpace, **given: dict[int, int]) -> ThreadMapping:
     """A mapping whose loops are whole and serial but for what is given."""
     count = len(space.axes)
     whole = [axis.size if axis.role == "k" else 1 for axis in space.axes]
@@ -51,7 +51,7 @@ def mapping(space: ProductSpace, **given: dict[int, int]) -> GpuMapping:
             continue
         for axis, number in value.items():
             lists[name][axis] = number
-    return GpuMapping(**{k: tuple(v) for k, v in lists.items()}, **options)
+    return ThreadMapping(**{k: tuple(v) for k, v in lists.items()}, **options)
 
 
 def check(
@@ -232,7 +232,7 @@ def test_nothing_is_read_between_stores():
         given = {**tile, **more}
         check(term, lambda space, limits, given=given: mapping(space, **given))
         space, (builder, step) = space_and_step(term, params)
-        nest = ProductNest(builder, step, POCL, space, mapping(space, **given))
+        nest = ThreadNest(builder, step, POCL, space, mapping(space, **given))
         text = emit(nest.kernels("reads"), "opencl", POCL).text
         stores = list(re.finditer(r"^ *out\[", text, re.MULTILINE))
         assert stores
@@ -338,7 +338,7 @@ def test_random_layers_and_mappings(data):
     stride = (draw(st.integers(1, 3)), draw(st.integers(1, 3)))
     term = convolution(tensor("x", xs), tensor("w", ws), stride, pads, tuple(dilation), groups)
     space, _ = space_and_step(term, {"w": weights(*ws)})
-    found = list(MappingProblem(space, POCL).solutions())
+    found = ThreadProblem(space, POCL).solutions()
     assert found
     picked = found[draw(st.integers(0, len(found) - 1))]
     check(term, lambda space, limits: picked)
@@ -353,13 +353,13 @@ def test_what_a_device_does_not_launch_is_refused_before_it_is_generated():
     mali = device_profile("opencl:mali-g72")
     space, (builder, step) = space_and_step(term, params, mali)
     whole = mapping(space, threads={0: 16, 1: 7}, chunk={3: 64})
-    (kernel, *_) = ProductNest(builder, step, mali, space, whole).kernels("whole")
+    (kernel, *_) = ThreadNest(builder, step, mali, space, whole).kernels("whole")
     assert kernel.local_bytes == Tiling(space, whole).local_bytes() > mali.local_bytes
     with pytest.raises(TargetError, match="bytes of local memory, opencl:mali-g72 allows 32768"):
         emit([kernel], "opencl", mali)
     wide = mapping(space, threads={0: 64, 1: 7}, chunk={3: 1})
     with pytest.raises(TargetError, match="448 threads in a group, opencl:mali-g72 allows 384"):
-        emit(ProductNest(builder, step, mali, space, wide).kernels("wide"), "opencl", mali)
+        emit(ThreadNest(builder, step, mali, space, wide).kernels("wide"), "opencl", mali)
 
 
 @pytest.mark.parametrize("name", ["cuda:sm_90", "opencl:mali-g72", "opencl:adreno-640"])
@@ -368,6 +368,6 @@ def test_the_mappings_of_every_profile_are_within_its_limits(name):
     term = convolution(tensor("x", (1, 32, 28, 28)), tensor("w", (64, 32, 3, 3)), pads=(1, 1, 1, 1))
     space, (builder, step) = space_and_step(term, {"w": weights(64, 32, 3, 3)}, limits)
     for number, each in enumerate(best_mappings(space, limits, 3)):
-        kernels = ProductNest(builder, step, limits, space, each).kernels(f"k{number}")
+        kernels = ThreadNest(builder, step, limits, space, each).kernels(f"k{number}")
         dialect = "cuda" if name.startswith("cuda") else "opencl"
         assert emit(kernels, dialect, limits).text

@@ -10,12 +10,15 @@ from glenside.codegen.device.nvcc import compile_cubin, find_nvcc
 from glenside.codegen.gpu.devices import device_profile
 from glenside.codegen.gpu.dispatch import make_kernels
 from glenside.codegen.gpu.emit import emit
-from glenside.codegen.gpu.interface import make_builder
 from glenside.codegen.gpu.mapping.choose import best_mappings
-from glenside.codegen.gpu.mapping.kinds import GpuMapping, TensorMapping, read_mapping
+from glenside.codegen.gpu.mapping.reading import read_mapping
+from glenside.codegen.gpu.streams.kind import Streams
+from glenside.codegen.gpu.streams.mapping import StreamMapping
 from glenside.codegen.gpu.tensor.kernel import round_to_tf32
-from glenside.codegen.program.cut import cut_program
-from glenside.codegen.program.record import Kernel
+from glenside.codegen.gpu.tensor.mapping import UnitMapping
+from glenside.codegen.gpu.threads.mapping import ThreadMapping
+from glenside.codegen.gpu.warpgroups.kind import Warpgroups
+from glenside.codegen.gpu.warpgroups.mapping import WarpgroupMapping
 from glenside.errors import TargetError
 from glenside.hw_targets import find_target
 from glenside.language import Term, evaluate
@@ -104,13 +107,14 @@ def dense(rows, depth, columns, batch=0):
 @dataclass(frozen=True)
 class Given:
     term: Callable[[str], Term]
-    mapping: TensorMapping | None = None
+    mapping: UnitMapping | None = None
     """By default the one predicted to be fastest."""
     dtype: str = "float16"
 
 
 def mapped(tile, rows=64, groups=(1, 1), chunk=16, stages=2, **others):
-    return TensorMapping(tile, rows, groups, chunk, stages, **others)
+    kind = StreamMapping if "boxes" in others else WarpgroupMapping
+    return kind(tile, rows, groups, chunk, stages, **others)
 
 
 CASES = {
@@ -235,7 +239,7 @@ def cases():
                 return given.mapping
             return best_mappings(geometry.space, HOPPER, 1)[0]
 
-        limits = FEW if given.mapping and given.mapping.boxes else HOPPER
+        limits = FEW if given.mapping and given.mapping.kind == "streams" else HOPPER
         case = make_case(f"case_{number}", given.term(given.dtype), inputs, params, choose, limits)
         made[name] = case, arrays
     return made
@@ -306,8 +310,8 @@ def test_tf32_is_asked_for():
         return best_mappings(geometry.space, HOPPER, 1)[0]
 
     make_case("asked", term, {"x": arrays["x"]}, {"w": arrays["w"]}, choose)
-    assert isinstance(best_mappings(found[0], limits, 1)[0], GpuMapping)
-    assert isinstance(best_mappings(found[0], HOPPER, 1)[0], TensorMapping)
+    assert isinstance(best_mappings(found[0], limits, 1)[0], ThreadMapping)
+    assert isinstance(best_mappings(found[0], HOPPER, 1)[0], WarpgroupMapping)
     if find_nvcc() is None:
         pytest.skip("there is no nvcc, without which targets have no matrix units")
     target = find_target("cuda:sm_90:tf32")
@@ -333,7 +337,6 @@ def test_mappings_survive_their_text():
         (mapped((4, 14), chunk=32, stages=1, split=2), "1 steps for 2 groups"),
         (mapped((4, 14), stages=1), "1 stages"),
         (mapped((4, 14), boxes=1), "2 stages, 1 boxes"),
-        (mapped((4, 14), boxes=2, split=2), "2 groups that share steps"),
         (mapped((4, 14), boxes=2, chunk=48), "chunks of 48"),
         (mapped((4, 14), boxes=2, groups=(1, 4)), "warpgroups"),
         (mapped((14,), boxes=2), "2 loops over positions, 1 tiles"),
@@ -349,8 +352,7 @@ def test_a_mapping_that_does_not_fit_is_refused(mapping, what):
 
 def test_mappings_obey_the_device():
     """What the solver finds fits: shared memory, registers, whole cells, no idle group."""
-    from glenside.codegen.gpu.mapping.tensors import TensorProblem
-    from glenside.codegen.gpu.tensor.tiling import TensorTiling
+    from glenside.codegen.gpu.warpgroups.tiling import WarpgroupTiling
 
     term = images((2, 14, 14, 64), (96, 3, 3, 64), last=True)("float16")
     arrays = arrays_of(term, "float16")
@@ -362,10 +364,10 @@ def test_mappings_obey_the_device():
 
     make_case("held", term, {"x": arrays["x"]}, {"w": arrays["w"]}, choose)
     small = replace(HOPPER, name="small", local_bytes=64 << 10, cluster_groups=2)
-    found = TensorProblem(held[0], small, True).ranked()
+    found = Warpgroups().ranked(held[0].space, small).mappings
     assert len(found) > 100
     for mapping in found:
-        tiling = TensorTiling(held[0], mapping)
+        tiling = WarpgroupTiling(held[0], mapping)
         tiling.check()
         assert tiling.local_bytes(True) <= small.local_bytes
         assert tiling.threads * (tiling.sums + 24) <= small.unit_registers
@@ -407,12 +409,11 @@ def test_what_does_not_begin_at_16_bytes_is_not_copied_16_bytes_at_a_time(first,
 
 
 def test_mappings_whose_groups_stay_obey_the_device():
-    from glenside.codegen.gpu.mapping.streams import StreamProblem
-    from glenside.codegen.gpu.tensor.stream_tiling import StreamTiling
+    from glenside.codegen.gpu.streams.tiling import StreamTiling
 
     geometry = geometry_for(images((4, 28, 28, 96), (256, 3, 3, 96), last=True)("float16"))
     small = replace(HOPPER, name="small", local_bytes=200 << 10, compute_units=4)
-    found = StreamProblem(geometry, small).ranked()
+    found = Streams().ranked(geometry.space, small).mappings
     assert len(found) > 100 and {m.apart for m in found} == {True, False}
     assert {m.groups for m in found} >= {(1, 1), (1, 2), (2, 1)}
     assert len({m.boxes for m in found}) > 1
@@ -431,12 +432,11 @@ def test_mappings_whose_groups_stay_obey_the_device():
 
 def test_large_products_have_groups_that_stay():
     """Large for the device: one with few units here, so that there is less to solve."""
-    from glenside.codegen.gpu.mapping.streams import StreamProblem
 
     geometry = geometry_for(images((4, 14, 14, 64), (128, 3, 3, 64), last=True)("float16"))
     found = best_mappings(geometry.space, replace(FEW, compute_units=4), 20)
-    assert {bool(m.boxes) for m in found} == {True, False}
-    assert not StreamProblem(geometry, HOPPER).ranked()
+    assert {m.kind for m in found} == {"streams", "warpgroups"}
+    assert not Streams().ranked(geometry.space, HOPPER).mappings
 
 
 def test_boxes_that_the_copy_engine_cannot_bring():
@@ -462,6 +462,9 @@ def test_rounding_to_tf32_is_to_the_nearest():
 
 def test_results_lie_with_their_rows_innermost():
     """A whole network in that layout, computed by an OpenCL device."""
+    from glenside.codegen.gpu.interface import make_builder
+    from glenside.codegen.program.cut import cut_program
+    from glenside.codegen.program.record import Kernel
 
     x, one, two = (
         b.tensor("x", (2, 6, 9, 8)),
@@ -491,8 +494,6 @@ def test_results_lie_with_their_rows_innermost():
 
 def random_case(rng, number):
     """A convolution that nobody chose, by one of the mappings that the solver admits."""
-    from glenside.codegen.gpu.mapping.tensors import TensorProblem
-
     last = bool(rng.integers(2))
     n, c, k = (int(rng.choice(sizes)) for sizes in ([1, 2, 3], [3, 8, 13, 16, 40], [8, 9, 24, 65]))
     window = [int(each) for each in rng.integers(1, 6, 2)]
@@ -506,7 +507,7 @@ def random_case(rng, number):
     arrays = arrays_of(term("float16"), "float16")
 
     def choose(geometry):
-        ranked = TensorProblem(geometry, HOPPER, geometry.rows_fast).ranked()
+        ranked = Warpgroups().ranked(geometry.space, HOPPER).mappings
         return ranked[int(rng.integers(min(len(ranked), 2000)))]
 
     given = {"x": arrays["x"]}, {"w": arrays["w"]}

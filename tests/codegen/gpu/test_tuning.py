@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import glenside
-from glenside.codegen import tuning
 from glenside.codegen.gpu.devices import device_profile
-from glenside.codegen.tuning import Tuned
+from glenside.codegen.gpu.mapping import tuning
+from glenside.codegen.gpu.mapping.tuning import Tuned
 from glenside.errors import InputError, NotOptimised, TargetError
 
 
@@ -131,7 +131,8 @@ def test_the_users_file_comes_first(tmp_path, monkeypatch):
         ({"threads": ["x"]}, "threads is .'x',."),
         ({"chunk": [0]}, "chunk is"),
         ({"split": 1}, "no len"),
-        ({"depth": 4}, "unexpected keyword argument"),
+        ({"depth": 4}, "MatrixMapping.* unexpected keyword argument"),
+        ({"kind": "waves"}, "waves"),
         ({"registers": [10**9]}, "registers is .1000000000,.: 512 is the most"),
         ({"threads": [10**9]}, "threads is .1000000000,.: .* is the most"),
         ({"split": [2**40]}, "split is"),

@@ -11,9 +11,10 @@ from glenside.codegen.device.nvcc import compile_cubin, find_nvcc
 from glenside.codegen.gpu.devices import device_profile
 from glenside.codegen.gpu.emit import emit
 from glenside.codegen.gpu.mapping.choose import best_mappings
-from glenside.codegen.gpu.mapping.kinds import GpuMapping
-from glenside.codegen.gpu.mapping.warps import WarpProblem
-from glenside.codegen.gpu.tensor.warp_tiling import WarpTiling
+from glenside.codegen.gpu.threads.mapping import ThreadMapping
+from glenside.codegen.gpu.warps.kind import Warps
+from glenside.codegen.gpu.warps.mapping import WarpMapping
+from glenside.codegen.gpu.warps.tiling import WarpTiling
 from glenside.hw_targets import find_target
 from glenside.language import builders as b
 from glenside.language import evaluate
@@ -27,14 +28,13 @@ from tests.codegen.gpu.test_tensor_products import (
     dense,
     finished,
     images,
-    mapped,
 )
 
 AMPERE = replace(device_profile("cuda:sm_80"), tf32=True)
 
 
 def by_warps(tile, rows=16, groups=(1, 2), chunk=16, stages=2, **others):
-    return mapped(tile, rows, groups, chunk, stages, warps=True, **others)
+    return WarpMapping(tile, rows, groups, chunk, stages, **others)
 
 
 CASES = {
@@ -96,7 +96,7 @@ def cases():
         def choose(geometry, given=given):
             if given.mapping is not None:
                 return given.mapping
-            ranked = WarpProblem(geometry, AMPERE, geometry.rows_fast).ranked()
+            ranked = Warps().ranked(geometry.space, AMPERE).mappings
             return next(each for each in ranked if each.split == 1)
 
         term = given.term(given.dtype)
@@ -166,8 +166,8 @@ def test_mappings_obey_the_device(name):
         return best_mappings(geometry.space, limits, 1)[0]
 
     case = make_case("held", term, {"x": arrays["x"]}, {"w": arrays["w"]}, choose, limits)
-    assert case.tiling.mapping.warps
-    found = WarpProblem(held[0], limits, True).ranked()
+    assert case.tiling.mapping.kind == "warps"
+    found = Warps().ranked(held[0].space, limits).mappings
     assert len(found) > 100 and len({each.split for each in found}) > 2
     for mapping in found:
         tiling = WarpTiling(held[0], mapping)
@@ -193,7 +193,7 @@ def test_only_devices_that_have_the_instructions_get_them():
         return best_mappings(geometry.space, AMPERE, 1)[0]
 
     make_case("asked", term, {"x": arrays["x"]}, {"w": arrays["w"]}, choose, AMPERE)
-    assert isinstance(best_mappings(found[0], turing, 1)[0], GpuMapping)
+    assert isinstance(best_mappings(found[0], turing, 1)[0], ThreadMapping)
 
 
 def test_a_program_is_compiled_for_another_gpu():

@@ -14,9 +14,9 @@ from glenside.codegen.device import nvcc
 from glenside.codegen.gpu.devices import device_profile
 from glenside.codegen.gpu.emit import emit
 from glenside.codegen.gpu.interface import DeviceKernel
-from glenside.codegen.gpu.mapping.kinds import GpuMapping
-from glenside.codegen.gpu.product.boxes import Box
-from glenside.codegen.gpu.threads import launch
+from glenside.codegen.gpu.launching import launch
+from glenside.codegen.gpu.threads.mapping import ThreadMapping
+from glenside.codegen.gpu.threads.parts.boxes import Box
 from glenside.codegen.kernels import Argument
 from glenside.codegen.loops import declare, get, prim_func, put, repeat
 from glenside.codegen.program.cut import cut_program
@@ -93,7 +93,7 @@ def _of_few_columns(space, limits):
     lists["threads"][columns], lists["threads"][rows] = 4, 2
     lists["registers"][columns] = 2
     chunk = [axis.size if axis.role == "k" else 1 for axis in space.axes]
-    return GpuMapping(**{k: tuple(v) for k, v in lists.items()}, chunk=tuple(chunk),
+    return ThreadMapping(**{k: tuple(v) for k, v in lists.items()}, chunk=tuple(chunk),
                       staged=(False, True))  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from tvm import tirx
 from glenside.codegen.device import nvcc
 from glenside.codegen.gpu.devices import device_profile
 from glenside.codegen.gpu.emit import emit
-from glenside.codegen.gpu.threads import launch, registers
+from glenside.codegen.gpu.launching import launch, registers
 from glenside.codegen.loops import allocate, declare, get, prim_func, put, sequence, vectorised
 from glenside.codegen.text.dialects import CUDA, DIALECTS, OPENCL, C
 from glenside.codegen.text.expressions import Expressions

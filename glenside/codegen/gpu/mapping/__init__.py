@@ -1,1 +1,1 @@
-"""Mappings of products to devices: constraint problems, solved, and ranked by predicted time."""
+"""How products are spread over a device: what is said of every kind of mapping."""

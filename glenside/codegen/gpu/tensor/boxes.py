@@ -8,6 +8,7 @@ loops (the inner one, joined positions, batches, outer reduced loops) are dimens
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,6 +58,7 @@ class Boxes:
         return found
 
 
+@functools.lru_cache(maxsize=16)
 def boxes_of(geometry: Geometry, apart: bool) -> Boxes | None:
     """How boxes are brought; None where the engine cannot.
 

@@ -14,6 +14,7 @@ that is no constant), they are *gathered*: flattened into one inner loop without
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -132,6 +133,8 @@ class Geometry:
         )
         self.reduced = [k for k in space.of("k") if space.axes[k].size > 1]
         self.loops = self._loops()
+        self._boxes: dict[tuple[Sequence[int], bool, bool], Box] = {}
+        self._tap_places: dict[tuple[Sequence[int], bool, bool], tuple[int, ...]] = {}
 
     def _several(self, axes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         kept = tuple(k for k in axes if self.space.axes[k].size > 1)
@@ -275,6 +278,12 @@ class Geometry:
 
         :param overlapping: whether lines may share the zeros that they begin and end with.
         """
+        key = tuple(tile), gathered, overlapping
+        if key not in self._boxes:
+            self._boxes[key] = self._box(*key)
+        return self._boxes[key]
+
+    def _box(self, tile: Sequence[int], gathered: bool, overlapping: bool) -> Box:
         steps = self.space.streamed.steps
         windows = [] if gathered else self.windows
         shared: dict[int, list[int]] = {}
@@ -317,6 +326,20 @@ class Geometry:
         last = start + extent - (before + memory.size[dimension])
         return max(0, min(first, last, extent - 1))
 
+    def tap_places(
+        self, tile: Sequence[int], gathered: bool, overlapping: bool = True
+    ) -> tuple[int, ...]:
+        """Where each tap's positions start in that box."""
+        key = tuple(tile), gathered, overlapping
+        if key not in self._tap_places:
+            box = self.box(*key)
+            ranges = [] if gathered else [range(self.size(w)) for w in self.windows]
+            indices = itertools.product(*ranges)
+            self._tap_places[key] = (
+                tuple(self.tap_place(box, index) for index in indices) if ranges else (0,)
+            )
+        return self._tap_places[key]
+
     def tap_place(self, box: Box, index: Sequence[int]) -> int:
         """How far a tap's positions lie from the first tap's."""
         place = phase = 0
@@ -332,13 +355,24 @@ class Geometry:
         return phase * box.phase + place
 
 
+def unfit(space: ProductSpace, limits: DeviceLimits) -> str:
+    """Why matrix units have no use for a product; nothing where they have."""
+    dtype = space.streamed.dtype
+    if not limits.has_matrix_units:
+        return f"{limits.name} has no matrix units that kernels are made for"
+    if space.resident.dtype != dtype:
+        return f"operands of {space.resident.dtype} and {dtype}"
+    if dtype not in (*HALVES, "float32"):
+        return f"matrix units take no {dtype}"
+    if dtype == "float32" and not limits.tf32:
+        return "float32 may not be rounded to tf32"
+    if space.accumulate != "float32":
+        return f"sums in {space.accumulate}"
+    if space.size("m") < 8 or space.size("k") < 8:
+        return "fewer than 8 rows or reduced steps"
+    return ""
+
+
 def geometry_of(space: ProductSpace, limits: DeviceLimits) -> Geometry | None:
     """How a product is given to the matrix units; None where they have no use for it."""
-    dtype = space.streamed.dtype
-    if not limits.has_matrix_units or space.resident.dtype != dtype:
-        return None
-    if dtype not in (*HALVES, "float32") or (dtype == "float32" and not limits.tf32):
-        return None
-    if space.accumulate != "float32" or space.size("m") < 8 or space.size("k") < 8:
-        return None
-    return Geometry(space)
+    return None if unfit(space, limits) else Geometry(space)

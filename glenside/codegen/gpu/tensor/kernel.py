@@ -14,9 +14,9 @@ import numpy as np
 from glenside.codegen import scalars
 from glenside.codegen.gpu.fallback import ElementNest
 from glenside.codegen.gpu.interface import NAME, DeviceKernel, DeviceLimits
-from glenside.codegen.gpu.mapping.kinds import TensorMapping
 from glenside.codegen.gpu.space import Memory, Operand, ProductSpace
 from glenside.codegen.gpu.tensor.geometry import Geometry, geometry_of
+from glenside.codegen.gpu.tensor.mapping import UnitMapping
 from glenside.codegen.gpu.tensor.printer import (
     Unprintable,
     Value,
@@ -24,7 +24,7 @@ from glenside.codegen.gpu.tensor.printer import (
     print_expression,
     print_position,
 )
-from glenside.codegen.gpu.tensor.tiling import TensorTiling
+from glenside.codegen.gpu.tensor.tiling import UnitTiling
 from glenside.codegen.kernels import Argument, KernelBuilder
 from glenside.codegen.program.record import Kernel
 from glenside.codegen.storage import Origin, repeated
@@ -83,7 +83,7 @@ def multiplication_name(dtype: str, columns: int) -> str:
     return f"multiply_{KINDS[dtype][0]}_{columns}"
 
 
-def pack(array: Array, geometry: Geometry, tiling: TensorTiling) -> Array:
+def pack(array: Array, geometry: Geometry, tiling: UnitTiling) -> Array:
     """A constant resident operand as groups read it: by batch, group of rows and step one run, in
     it taps, units of 16 bytes, and rows."""
     space, mapping = geometry.space, tiling.mapping
@@ -117,8 +117,10 @@ def round_to_tf32(array: Array) -> Array:
     return np.where(finite, rounded, bits).astype(np.uint32).view(np.float32)
 
 
-class TensorNest(ElementNest):
-    """The kernel of one product by one mapping."""
+class UnitNest[T: UnitTiling](ElementNest):
+    """The kernels of one product by one mapping to matrix units."""
+
+    tiling: T
 
     def __init__(
         self,
@@ -126,7 +128,7 @@ class TensorNest(ElementNest):
         step: Kernel,
         limits: DeviceLimits,
         space: ProductSpace,
-        mapping: TensorMapping,
+        mapping: UnitMapping,
     ) -> None:
         super().__init__(builder, step, limits)
         assert step.anchor is not None
@@ -142,44 +144,22 @@ class TensorNest(ElementNest):
         self.tiling = self._tiling()
         self.tiling.check()
 
-    def _tiling(self) -> TensorTiling:
-        return TensorTiling(self.geometry, self.mapping)
+    def _tiling(self) -> T:
+        raise NotImplementedError
+
+    @property
+    def rows_fast(self) -> bool:
+        """Whether what is stored lies with rows innermost."""
+        return self.geometry.rows_fast
 
     # --- the launch -------------------------------------------------------------------------------
 
     def device_kernel(self, name: str) -> DeviceKernel:
-        """The launch.
+        """The launch of the product itself.
 
         :raises Unprintable: a part of what is computed has no form in the template.
         """
-        tiling = self.tiling
-        cluster = f"__cluster_dims__(1, 1, {self.mapping.split}) " if self.mapping.split > 1 else ""
-        declared, body, arguments = self._entry()
-        source = (
-            f"{kernel_head(declared, tiling.threads, cluster)}{body}"
-            f"  shape.start();\n"
-            f"  GLENSIDE_LOCAL(local);\n"
-            f"  matrix_product(shape, local);\n}}\n"
-        )
-        library = (
-            primitives(),
-            multiplication(self.dtype, tiling.columns_each),
-            template("operands"),
-            template("results"),
-            template(),
-        )
-        return DeviceKernel(
-            name,
-            arguments,
-            tiling.grid,
-            (tiling.threads, 1, 1),
-            source=source,
-            library=library,
-            local_bytes=tiling.local_bytes(self.geometry.rows_fast),
-            cluster=self.mapping.split,
-            writes=self.tail,
-            predicted=self.mapping.predicted or None,
-        )
+        raise NotImplementedError
 
     def kernels(self, name: str) -> list[DeviceKernel]:
         """The launches, in order; raises as :meth:`device_kernel`."""
@@ -215,13 +195,13 @@ class TensorNest(ElementNest):
     @property
     def width(self) -> int:
         """Results that are stored together."""
-        return 16 // np.dtype(self.tail.dtype).itemsize if self.geometry.rows_fast else 1
+        return 16 // np.dtype(self.tail.dtype).itemsize if self.rows_fast else 1
 
     @functools.cached_property
     def wide(self) -> bool:
         """Whether they are neighbours at a multiple of 16 bytes, and all there or none."""
         steps, rows = self.product.out_steps, self.geometry.rows.axes
-        if not self.geometry.rows_fast or steps is None or self.by_space is None or not rows:
+        if not self.rows_fast or steps is None or self.by_space is None or not rows:
             return False
         expected = 1
         for k in reversed(rows):
@@ -291,15 +271,15 @@ class TensorNest(ElementNest):
             "BOX_BYTES": tiling.box_bytes,
             "ROWS_BYTES": tiling.rows_bytes,
             "STAGE_BYTES": tiling.stage_bytes,
-            "ARRIVALS": tiling.arrivals(geometry.rows_fast),
+            "ARRIVALS": tiling.arrivals(self.rows_fast),
             "DIRECT": int(direct),
             "PACKED": int(packed),
             "ROWS_DIRECT": int(rows_direct),
             "TURNS": tiling.turns,
             "ROW_TURNS": tiling.row_turns,
-            "ROWS_FAST": int(self.geometry.rows_fast),
+            "ROWS_FAST": int(self.rows_fast),
             "WIDTH": self.width,
-            "PITCH": tiling.pitch(self.geometry.rows_fast),
+            "PITCH": tiling.pitch(self.rows_fast),
             "ITEMS": math.prod(mapping.tile) * mapping.rows // self.width,
         }
 
@@ -847,7 +827,7 @@ def _chosen(digit: str, values: Sequence[int]) -> str:
     return f"({text})"
 
 
-def _independent(tiling: TensorTiling, sizes: Sequence[int]) -> bool:
+def _independent(tiling: UnitTiling, sizes: Sequence[int]) -> bool:
     """Whether a tap's place is the sum over its digits of what each adds alone."""
     geometry, box = tiling.geometry, tiling.box
     for flat, place in enumerate(tiling.tap_places):

@@ -7,27 +7,20 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from glenside.codegen.gpu.mapping.kinds import TensorMapping
 from glenside.codegen.gpu.tensor.geometry import Box, Geometry
+from glenside.codegen.gpu.tensor.mapping import UnitMapping
+from glenside.codegen.gpu.tensor.unit import MatrixUnit
 from glenside.errors import TargetError
-
-WARPGROUP = 128
-"""Threads that issue a product together."""
-FRAGMENT = 64
-"""Rows of one product."""
 
 
 @dataclass(frozen=True)
-class TensorTiling:
+class UnitTiling:
     """Sizes of tiles, of shared memory (bytes) and of the launch."""
 
-    geometry: Geometry
-    mapping: TensorMapping
+    unit: ClassVar[MatrixUnit]
 
-    members: ClassVar[int] = WARPGROUP
-    """Threads that issue a product together."""
-    fragment: ClassVar[int] = FRAGMENT
-    """Rows of one product."""
+    geometry: Geometry
+    mapping: UnitMapping
 
     def check(self) -> None:
         """Refuses a mapping that does not fit the product.
@@ -40,8 +33,10 @@ class TensorTiling:
             wrong = "the reduced loops cannot stay apart"
         elif len(mapping.tile) != len(geometry.loops):
             wrong = f"{len(geometry.loops)} loops over positions, {len(mapping.tile)} tiles"
-        elif mapping.rows % (self.fragment * mapping.groups[0]):
-            wrong = f"{mapping.rows} rows for {mapping.groups[0]} groups of {self.members} threads"
+        elif mapping.rows % (self.unit.rows * mapping.groups[0]):
+            wrong = (
+                f"{mapping.rows} rows for {mapping.groups[0]} groups of {self.unit.threads} threads"
+            )
         elif mapping.chunk % (2 * geometry.unit):
             wrong = f"chunks of {mapping.chunk} elements"
         elif (mapping.split - 1) * self.share >= self.steps:
@@ -49,7 +44,7 @@ class TensorTiling:
         elif mapping.stages < 2 + mapping.kept and self.share > 1:
             wrong = f"{mapping.stages} stages"
         elif self.columns_each > 256:
-            wrong = f"{self.columns_each} positions for {self.members} threads"
+            wrong = f"{self.columns_each} positions for {self.unit.threads} threads"
         if wrong:
             raise TargetError(f"the mapping does not fit the product: {wrong}")
 
@@ -57,7 +52,7 @@ class TensorTiling:
 
     @functools.cached_property
     def threads(self) -> int:
-        return self.members * self.mapping.groups[0] * self.mapping.groups[1]
+        return self.unit.threads * self.mapping.groups[0] * self.mapping.groups[1]
 
     @functools.cached_property
     def loop_groups(self) -> tuple[int, ...]:
@@ -115,17 +110,7 @@ class TensorTiling:
     @functools.cached_property
     def tap_places(self) -> tuple[int, ...]:
         """Where each tap's positions start."""
-        if self.taps == 1:
-            return (0,)
-        sizes = [self.geometry.size(w) for w in self.geometry.windows]
-        places = []
-        for flat in range(self.taps):
-            index, rest = [], flat
-            for size in reversed(sizes):
-                index.append(rest % size)
-                rest //= size
-            places.append(self.geometry.tap_place(self.box, index[::-1]))
-        return tuple(places)
+        return self.geometry.tap_places(self.mapping.tile, self.mapping.gathered)
 
     @functools.cached_property
     def columns(self) -> int:
@@ -181,24 +166,25 @@ class TensorTiling:
         return self.columns + (8 - self.columns) % 32
 
     def arrivals(self, rows_fast: bool) -> int:
-        """Where the barriers that runs of rows arrive at lie."""
+        """Bytes of operands or of sums, behind which a kind may have barriers."""
         size = max(self.mapping.stages * self.stage_bytes, self.sums_bytes(rows_fast))
         return -(-size // 128) * 128
 
     def local_bytes(self, rows_fast: bool) -> int:
-        return self.arrivals(rows_fast) + 64
+        """Local memory of a group."""
+        return self.arrivals(rows_fast)
 
     # --- registers --------------------------------------------------------------------------------
 
     @functools.cached_property
     def fragments(self) -> int:
         """Products along rows that a warpgroup, or a warp, has."""
-        return self.mapping.rows // (self.fragment * self.mapping.groups[0])
+        return self.mapping.rows // (self.unit.rows * self.mapping.groups[0])
 
     @functools.cached_property
     def sums(self) -> int:
         """Sums of a thread."""
-        return self.fragments * self.columns_each * self.fragment // self.members
+        return self.fragments * self.columns_each * self.unit.rows // self.unit.threads
 
     @functools.cached_property
     def turns(self) -> int:

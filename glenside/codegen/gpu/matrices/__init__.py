@@ -1,0 +1,1 @@
+"""Products of plain matrices on a device's threads."""

@@ -1,0 +1,1 @@
+"""Large products on matrix units, operands brought by warps of their own."""

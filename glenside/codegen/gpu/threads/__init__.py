@@ -1,0 +1,1 @@
+"""Products of any kind on a device's threads."""

@@ -1,0 +1,1 @@
+"""Products on matrix units that warpgroups share."""

@@ -1,0 +1,1 @@
+"""Products on matrix units that take operands from registers, warp by warp."""
