@@ -462,11 +462,17 @@ def explain(
         bool,
         typer.Option("--mapping", help="Tell instead how products are mapped to a GPU, and why."),
     ] = False,
+    prove: Annotated[
+        bool,
+        typer.Option("--prove", help="Prove instead that the program equals the model, by rules."),
+    ] = False,
     as_json: Annotated[bool, _as_json("it")] = False,
 ) -> None:
     """Say from which layer each accelerator call came, by which rules, and what stayed on the host.
 
-    With --passes it is said instead how the program is cut into kernels, and where values lie.
+    With --passes it is said instead how the program is cut into kernels, and where values lie; with
+    --mapping how products are spread over a GPU; with --prove by which rules the program equals the
+    model, and what is proved of each.
     --target, --shape, --params and rules are for models: a saved program has its own.
     """
     if passes and (as_json or node):
@@ -477,14 +483,20 @@ def explain(
     trusted = not _is_saved(program)
     if mapping and (node is not None or passes):
         raise InputError("--mapping tells of every product: leave --node and --passes out")
+    if prove and (node is not None or passes or mapping):
+        raise InputError("--prove is about the whole program: leave the other options out")
     made = _program(program, target, shape, params, rules, add_rules, imports, trusted=trusted)
     if passes:
         print(made.explain_passes())
         return
-    told = made.explain_mapping() if mapping else made.explain(node)
+    told: Any
+    if prove:
+        told = made.prove()
+    else:
+        told = made.explain_mapping() if mapping else made.explain(node)
     if as_json:
         print(json.dumps(told.to_json(), indent=2))
-    elif mapping:
+    elif mapping or prove:
         print(told)
     else:
         _out.print(told)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     import tvm
 
     from glenside.codegen.gpu.mapping.explain import MappingExplanation
+    from glenside.explain.proof import ProgramProof
     from glenside.explain.recipe import Recipe
 
 Array = np.ndarray[Any, Any]
@@ -275,6 +276,32 @@ class Program:
             else:
                 raise GlensideError(f"nothing is known about where {self.name} came from")
         return self._explanation if node is None else self._explanation.of(node)
+
+    def prove(self, *, seconds: float = 60.0) -> ProgramProof:
+        """That the program's term equals the model as it was imported: the exploration is repeated
+        with no more rules than it takes, and each is listed with its law and what is proved of it.
+
+        This is about terms. What compiling makes of them is checked with numbers when
+        :func:`glenside.optimize` ends.
+
+        :param seconds: for leaving out rules that are not needed.
+        :raises GlensideError: optimisation failed, or the program was loaded from files that do not
+            tell how it was explored, since it was explained before it was saved.
+        """
+        if self.report.failure is not None:
+            raise GlensideError(
+                f"{self.name} is the model as it was imported, since optimisation failed: "
+                f"{self.report.failure}"
+            )
+        recipe: Explanation | Recipe | None = self._explain
+        if self._saved is not None:
+            recipe = self._read_saved(_EXPLANATION, _explained)
+        if recipe is None or isinstance(recipe, Explanation):
+            raise GlensideError(
+                f"it is not known how {self.name} was explored: prove it before it is saved, or "
+                "save it before it is explained"
+            )
+        return recipe.prove(seconds)
 
     def explain_mapping(self) -> MappingExplanation:
         """How each product of a program for a GPU is mapped to the device, and why: the chosen

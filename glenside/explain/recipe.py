@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from glenside.errors import GlensideError, UnknownRule
+from glenside.explain.proof import ProgramProof, prove_program
 from glenside.explain.provenance import call_origins
 from glenside.explain.records import Explanation, Left
 from glenside.explain.regions import Regions
@@ -50,6 +51,20 @@ class Recipe:
         roots = list(self.outputs.values())
         origins = call_origins(roots, regions, self.rules, self.steps, self.nodes)
         return Explanation(self.model, self.target, origins, self.left, regions.all_layers())
+
+    def prove(self, seconds: float) -> ProgramProof:
+        """That the program equals the model, by the rules of the exploration."""
+        imported = list(self.outputs.values())
+        return prove_program(
+            self.model,
+            self.target,
+            imported,
+            list(self.extracted),
+            self.rules,
+            self.steps,
+            self.nodes,
+            seconds=seconds,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """One JSON object. Rules stand there by name."""

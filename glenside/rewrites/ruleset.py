@@ -194,6 +194,13 @@ def rule_named(name: str) -> RuleSet:
     return RuleSet(rule.name, (rule,))
 
 
+def law_of(rule: Rule) -> str:
+    """What a rule says, in the first sentence of its definition; empty where it says nothing."""
+    maker = _MAKERS.get(rule.base_name)
+    text = (maker.make.__doc__ or "").strip() if maker is not None else ""
+    return " ".join(text.partition("\n\n")[0].split())
+
+
 def all_rules() -> RuleSet:
     """Every rule that ships, those with parameters as their declarations give an example of, and
     those of the accelerators that are declared."""

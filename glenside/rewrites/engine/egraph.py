@@ -36,6 +36,10 @@ _OPERATOR = {constructor(operator): name for name, operator in OPERATORS.items()
 """Operators by what egglog calls their nodes."""
 
 
+def _number(value: int) -> Any:
+    return bindings.Lit(_SPAN, bindings.Int(value))
+
+
 @dataclass(frozen=True)
 class Step:
     """What applying a rule once did."""
@@ -138,6 +142,15 @@ class EGraph:
         self._infer_types(rule.described)
         return Reader(self._egg)
 
+    def are_equal(self, pairs: Sequence[tuple[Term, Term]]) -> bool:
+        """Whether the two terms of each pair, which were loaded, are by now in one class."""
+        classes = [
+            [self._egg.lookup_function("load_node", [self._egg.eval_expr(_number(at))[1]])
+             for at in (self._numbers[a], self._numbers[b])]
+            for a, b in pairs
+        ]  # fmt: skip
+        return all(first == second for first, second in classes)
+
     def watch(self, nodes: Sequence[Watched]) -> None:
         """From now on :meth:`seen` tells which of these nodes there are; once for each e-graph."""
         first = len(self._numbers)
@@ -150,7 +163,7 @@ class EGraph:
                     for each in node.operands
                 )
             self._tables.watch(first + position, node.term, operands)
-            number = bindings.Lit(_SPAN, bindings.Int(first + position))
+            number = _number(first + position)
             table = "watched" if node.operands is None else "load_node"
             self._unseen[position] = table, self._egg.eval_expr(number)[1]
         self._tables.load(self._egg)

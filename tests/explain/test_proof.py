@@ -1,0 +1,127 @@
+"""That programs equal their models is shown by the rules it takes, and by no fewer."""
+
+import json
+
+import pytest
+
+import glenside
+from glenside.errors import GlensideError
+from glenside.explain.proof import ProgramProof, RuleUsed, prove_program
+from glenside.explain.records import RuleStep
+from glenside.language import builders as b
+from glenside.rewrites.ruleset import RuleSet, rewrite_rule
+from glenside.rewrites.vocabulary import Access
+from tests.explain.helpers import optimised
+from tests.models import small_network
+
+
+@pytest.fixture(scope="module")
+def run():
+    return optimised(small_network(), "vta")
+
+
+def proof_of(run, steps=None, extracted=None):
+    return prove_program(
+        "net",
+        "vta",
+        run.model.roots,
+        run.extracted.terms if extracted is None else extracted,
+        run.rules,
+        run.explored.steps if steps is None else steps,
+        10_000,
+        seconds=60,
+    )
+
+
+def test_a_convolution_is_a_product_of_matrices_by_these_rules(run) -> None:
+    proof = proof_of(run)
+    assert [each.rule for each in proof.rules] == [
+        "merge-accesses",
+        "flatten-unflatten",
+        "reshape-out-of-cart-prod",
+        "reshape-out-of-dot",
+        "vta-dense",
+        "vta-batch-dense",
+    ]
+    assert proof.minimal and proof.proved and not proof.sampled
+    assert "dot([o|i]X) -> [o|](dot X)" in str(proof)
+    assert str(proof).endswith("proved, to the bit")
+
+
+@pytest.mark.parametrize("left_out", ["reshape-out-of-dot", "flatten-unflatten", "vta-dense"])
+def test_without_a_rule_it_takes_there_is_no_proof(run, left_out: str) -> None:
+    steps = [step for step in run.explored.steps if step.rule.name != left_out]
+    with pytest.raises(GlensideError, match="does not lead to the program"):
+        proof_of(run, steps)
+
+
+def test_another_program_is_not_proved(run) -> None:
+    (right,) = run.extracted.terms
+    other = b.access(b.compute("relu", b.access(right, 0)), right.type.split)
+    with pytest.raises(GlensideError, match="does not lead to the program"):
+        proof_of(run, extracted=[other])
+
+
+@rewrite_rule("relu-is-nothing-for-tests", exact=True)
+def _relu_is_nothing():
+    from egglog import rewrite, var
+
+    x = var("x", Access)
+    yield rewrite(x.compute("relu", "")).to(x)
+
+
+def test_a_rule_that_nobody_proved_is_told() -> None:
+    x = b.tensor("x", (3,))
+    term = b.compute("relu", b.access(x, 0))
+    rules = [RuleSet("own", (_relu_is_nothing(),))]
+    run = optimised(term, "cpu", rules=rules)
+    proof = proof_of(run)
+    assert proof.rules == (RuleUsed("relu-is-nothing-for-tests", "sampled", "", True, ""),)
+    assert not proof.proved
+    assert proof.sampled == ("relu-is-nothing-for-tests",)
+    assert "not proved: rules that are only sampled" in str(proof)
+
+
+def test_sums_that_are_rearranged_are_told() -> None:
+    proof = proof_of(optimised(small_network(), "hlscnn+vta"))
+    assert "hlscnn-conv2d" in proof.rearranging
+    assert str(proof).endswith(
+        f"proved, but for the order of sums ({', '.join(proof.rearranging)})"
+    )
+
+
+def test_the_model_as_it_was_needs_no_rule() -> None:
+    x = b.tensor("x", (3,))
+    proof = glenside.optimize(b.access(x, 1), target="cpu").prove()
+    assert proof.steps == proof.rules == ()
+    assert proof.proved
+    assert "is the model as it was imported" in str(proof)
+
+
+def test_a_saved_program_is_proved_where_it_tells_how_it_was_explored(tmp_path) -> None:
+    program = glenside.optimize(small_network(), target="vta")
+    program.save(tmp_path / "program")
+    assert glenside.load(tmp_path / "program").prove() == program.prove()
+    program.explain()
+    program.save(tmp_path / "explained")
+    with pytest.raises(GlensideError, match="prove it before it is saved"):
+        glenside.load(tmp_path / "explained").prove()
+
+
+def test_a_proof_is_text_and_json() -> None:
+    used = RuleUsed("merge", "proved", "all sizes", False, "``X@m@n -> X@n``")
+    proof = ProgramProof("net", "vta", (RuleStep("merge", 2),), (used,), False)
+    told = json.loads(json.dumps(proof.to_json()))
+    assert told["rules"][0]["to_the_bit"] is False
+    assert told["proved"] is True
+    assert "no time to find out" in str(proof)
+    assert "merge (pass 2)  ``X@m@n -> X@n``" in str(proof)
+
+
+def test_time_ends_the_search_for_fewer_rules(run) -> None:
+    proof = prove_program(
+        "net", "vta", run.model.roots, run.extracted.terms, run.rules, run.explored.steps, 10_000,
+        seconds=0,
+    )  # fmt: skip
+    assert not proof.minimal
+    assert len(proof.rules) >= 6
