@@ -191,7 +191,7 @@ def test_limits_that_mean_nothing_are_refused(limit):
 
 def test_what_is_no_target_or_no_rule_is_refused():
     with pytest.raises(TargetError, match="a name or a Target"):
-        glenside.optimize(two_outputs(), None)
+        glenside.optimize(two_outputs(), target=3)
     with pytest.raises(glenside.GlensideError, match="neither a rule nor a rule set"):
         glenside.optimize(two_outputs(), rules=[3])
 

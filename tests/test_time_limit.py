@@ -49,7 +49,7 @@ def test_too_late_while_exploring(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "stage", ["hw_targets.offload.rules_for", "rewrites.engine.program._declare"]
+    "stage", ["hw_targets.registry.rules_for", "rewrites.engine.program._declare"]
 )
 def test_too_late_for_the_rules(monkeypatch, stage):
     program_for.cache_clear()
