@@ -83,8 +83,8 @@ $(STAMP): pyproject.toml constraints.txt
 $(TORCH)/.installed: $(STAMP)
 	@echo "installing Glenside and PyTorch into $(TORCH)"
 	@$(PY) -m venv --clear $(TORCH)
-	@$(TORCH)/bin/python -m pip install -qq -c constraints.txt -e ".[host,torch]" \
-		torchvision timm transformers nbmake pytest pytest-timeout pytest-xdist
+	@$(TORCH)/bin/python -m pip install -qq -c constraints.txt -e ".[test,torch]" \
+		torchvision timm transformers
 	@touch $@
 
 venv:
