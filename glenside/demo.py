@@ -48,7 +48,7 @@ def main() -> int:
         console.print(f"\n[bold]glenside optimize squeezenet.onnx --target {target}[/]")
         program = glenside.optimize(model, target)
         console.print(program.report)
-        scores = [program.run([image])[0] for image in images]
+        scores = [program.run(image)[0] for image in images]
         errors = [relative_error(s, e) for s, e in zip(scores, expected, strict=True)]
         right = right and max(errors) < CLOSE
         console.print(
