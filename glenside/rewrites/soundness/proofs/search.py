@@ -227,7 +227,11 @@ class Search:
 
     def _equate(self, evaluation: Evaluation, fact: Equation) -> None:
         for one, other in ((fact.left, fact.right), (fact.right, fact.left)):
-            if isinstance(one, Variable) and not _known(evaluation, one.name):
+            if isinstance(one, Variable) and (
+                not _known(evaluation, one.name)
+                # Another name of an access, of which nothing has been said by this one.
+                or (isinstance(other, Variable) and _unsaid(evaluation, one.name))
+            ):
                 evaluation.values[one.name] = evaluation.value(other)
                 return
         logic = evaluation.logic
@@ -302,6 +306,10 @@ def _known(evaluation: Evaluation, name: str) -> bool:
         or name in evaluation.bound
         or name in evaluation.accesses
     )
+
+
+def _unsaid(evaluation: Evaluation, name: str) -> bool:
+    return not (name in evaluation.values or name in evaluation.defined or name in evaluation.bound)
 
 
 def _words(e: Call) -> tuple[Any, Sequence[str]] | None:

@@ -146,6 +146,11 @@ TRUE = [
         eq(x.dtype).to(y.dtype),
     ),
     _rule("flatten-twice", x.flatten().flatten(), x.flatten()),
+    Rule(
+        "another-name-of-an-access",
+        (rule(eq(x).to(y), eq(y).to(z.access(n))).then(union(x).with_(z.access(0).access(n))),),
+        True,
+    ),
 ]
 
 

@@ -44,8 +44,8 @@ def test_nothing_that_ships_is_refuted_and_nearly_all_is_proved():
     verdicts = [entry.verdict for entry in ledger.read().values()]
     proved = [each for each in verdicts if isinstance(each, Proved)]
     assert not [each.rule for each in verdicts if each.verdict == "refuted"]
-    assert len(proved) >= 0.9 * len(verdicts)
-    assert sum(each.ranks is None for each in proved) >= 0.75 * len(verdicts)
+    assert len(proved) >= 0.94 * len(verdicts)
+    assert sum(each.ranks is None for each in proved) >= 0.8 * len(verdicts)
 
 
 def test_no_rule_is_marked_exact_whose_proof_moves_bits():
