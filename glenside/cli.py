@@ -745,7 +745,8 @@ def check_rules(
     Exit code 0: all rules are sound as far as was tried. 1: one is unsound. 2: the rules cannot be
     tried. 3: none is known to be unsound, but one fired on no program, or time was up before its
     turn, so that nothing is known of it. With --prove, rules are proved and those that are not are
-    tried; 1 where one fails on a program, else 0.
+    tried; 1 where one fails on a program, else 0. Of a unit's rule it is proved as well that calls
+    may be cut and padded to the unit's own sizes.
     """
     if rules is None:
         _err.print("loading all rules that ship")
@@ -817,7 +818,10 @@ def _named(target: str | None) -> str:
 
 
 def _prove_rules(chosen: RuleSet, bound: int, examples: int, as_json: bool) -> None:
-    from glenside.rewrites.soundness.proofs import Proved, prove_all
+    from glenside.rewrites.soundness.proofs import Proved, prove_all, require_solver
+
+    require_solver()
+    from glenside.hw_targets.declare import claims
 
     done = itertools.count(1)
 
@@ -834,6 +838,9 @@ def _prove_rules(chosen: RuleSet, bound: int, examples: int, as_json: bool) -> N
             progress=listener,
             proved=proved,
         )
+    count = len(verdicts)
+    for unit in claims.of_rules(chosen):
+        verdicts += claims.prove_claims(unit)
     if as_json:
         print(json.dumps([verdict.data() for verdict in verdicts], indent=2))
     else:
@@ -843,10 +850,13 @@ def _prove_rules(chosen: RuleSet, bound: int, examples: int, as_json: bool) -> N
             told = Text(verdict.verdict, style=colours[verdict.verdict])
             table.add_row(verdict.rule, told, verdict.holds, verdict.detail)
         _out.print(table)
-        counts = Counter(verdict.verdict for verdict in verdicts)
-        every = sum(isinstance(each, Proved) and each.ranks is None for each in verdicts)
+        counts = Counter(verdict.verdict for verdict in verdicts[:count])
+        every = sum(isinstance(each, Proved) and each.ranks is None for each in verdicts[:count])
         counted = ", ".join(f"{counts[each]} {each}" for each in colours)
         _out.print(f"{counted}; {every} for all ranks")
+        if verdicts[count:]:
+            shown = sum(isinstance(each, Proved) for each in verdicts[count:])
+            _out.print(f"units' own sizes: {shown} of {len(verdicts) - count} claims proved")
     if not all(verdict.ok for verdict in verdicts):
         raise typer.Exit(1)
 

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from glenside.hw_targets.declare import claims
 from glenside.rewrites.ruleset import RuleSet, all_rules
 from glenside.rewrites.soundness.proofs import Proved, Verdict, ledger, prove_all
 
@@ -61,7 +62,30 @@ def table(rules: RuleSet) -> str:
             numbers = verdict.numbers
         detail = verdict.detail.replace("|", "\\|")[:200]
         lines.append(f"| {verdict.rule} | {verdict.verdict} | {ranks} | {numbers} | {detail} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *of_units(rules)]) + "\n"
+
+
+UNITS = """
+## Units' own sizes
+
+A call of any size runs in passes of the unit's own, edges padded. That this changes nothing is
+argued on the structure of the unit's term when it is declared; here it is proved of what the term
+means, for all sizes. That a unit computes what its rule takes from the program, defaults left out
+and batches among it, is the rule above.
+"""
+
+
+def of_units(rules: RuleSet) -> list[str]:
+    """What is proved of the declarations behind these rules."""
+    verdicts = [each for unit in claims.of_rules(rules) for each in claims.prove_claims(unit)]
+    proved = sum(isinstance(each, Proved) for each in verdicts)
+    lines = [UNITS, f"{proved} of {len(verdicts)} claims are proved.", ""]
+    lines += ["| unit | claim | verdict | numbers |", "| --- | --- | --- | --- |"]
+    for each in verdicts:
+        unit, _, claim = each.rule.partition(": ")
+        numbers = each.numbers if isinstance(each, Proved) else each.detail
+        lines.append(f"| {unit} | {claim} | {each.verdict} | {numbers} |")
+    return lines
 
 
 if __name__ == "__main__":

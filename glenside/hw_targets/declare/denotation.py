@@ -44,7 +44,7 @@ class Denoted:
                 logic.ranked(x.item, len(declared.item), f"{what}: {name}")
         sizes = self._sizes(logic, given, dict(zip(self.parameters, parameters, strict=True)))
         dtype = self._dtype(logic, given)
-        return _Built(logic, sizes, given, dtype).build(self.term)
+        return denoted(logic, self.term, sizes, given, dtype)
 
     def __str__(self) -> str:
         """All of it in one line, which does not change from run to run."""
@@ -71,8 +71,7 @@ class Denoted:
         for size, length in axes:
             logic.need(size.of(sizes, floor_divide) == length, f"{what}: {size}")
         for each in self.conditions:
-            sides = (side.of(sizes, floor_divide) for side in (each.left, each.right))
-            logic.need(HOLDS[each.comparison](*sides), f"{what}: {each.text}")
+            logic.need(holds(each, sizes), f"{what}: {each.text}")
         return sizes
 
     def _dtype(self, logic: Logic, given: Mapping[str, Denotation]) -> Any:
@@ -89,6 +88,26 @@ class Denoted:
         if self.dtypes is not None and shared is not None:
             logic.need(logic.among(shared, self.dtypes), what)
         return shared
+
+
+def holds(condition: Condition, sizes: Mapping[str, Any]) -> Any:
+    """A condition on sizes that may be symbols."""
+    sides = (side.of(sizes, floor_divide) for side in (condition.left, condition.right))
+    return HOLDS[condition.comparison](*sides)
+
+
+def denoted(
+    logic: Logic,
+    term: Template,
+    sizes: Mapping[str, Any],
+    operands: Mapping[str, Denotation],
+    dtype: Any,
+) -> Denotation:
+    """What a term denotes.
+
+    :param dtype: of constants without one of their own.
+    """
+    return _Built(logic, sizes, operands, dtype).build(term)
 
 
 @dataclass(frozen=True)

@@ -57,8 +57,9 @@ class Tiling:
     """The unit's own sizes.
 
     ``tile``: the length of one pass; longer operands take several. ``lanes``: lengths are padded to
-    a multiple, in one pass. ``roles``: of the variables in ``tile``. ``lowest``: the variables
-    along which padding is the dtype's lowest value, not zero.
+    a multiple, in one pass. ``roles``: of the variables in ``tile``. ``padded``: the
+    variables along which there may be padding; ``lowest``: those along which it is the dtype's
+    lowest value, not zero.
     """
 
     operands: Mapping[str, OperandType]
@@ -66,6 +67,7 @@ class Tiling:
     lanes: Mapping[str, int]
     roles: Mapping[str, Role]
     lowest: frozenset[str]
+    padded: tuple[str, ...] = ()
 
     def run(self, compute: Compute, sizes: Sizes, arrays: Sequence[Array], shape: Any) -> Array:
         """The result of shape ``shape``, computed in passes."""
@@ -261,9 +263,11 @@ def tiling(
     roles = {name: _role(what, declared, types, name, length) for name, length in tile.items()}
     if {"sum", "max"} <= {role.kind for role in roles.values()}:
         raise TargetError(f"{what}: parts along one tile are added up, along another a maximum")
-    padded = (*tile.items(), *lanes.items())
-    low = frozenset(n for n, m in padded if _pads_low(what, declared, types, n, m))
-    result = Tiling(declared.operands, tile, lanes, roles, low)
+    steps = {**tile, **lanes}
+    padding = {n: _padding(what, declared, types, n, m) for n, m in steps.items()}
+    low = frozenset(n for n, how in padding.items() if how == "lowest")
+    padded = tuple(n for n, how in padding.items() if how is not None)
+    result = Tiling(declared.operands, tile, lanes, roles, low, padded)
     _try(what, declared, result)
     return result
 
@@ -318,22 +322,22 @@ def _role(
     )
 
 
-def _pads_low(
+def _padding(
     what: str, declared: Declaration, types: Sequence[cutting.Types], name: str, multiple: int
-) -> bool:
-    """Whether padding is the lowest value, by the structure of the term."""
+) -> str | None:
+    """``zero`` or ``lowest``, by the structure of the term; None where there is no padding."""
     lengths = [n for n in range(1, min(2 * multiple, _LENGTHS)) if n % multiple]
     multiples = Condition.parse(f"{name} % {multiple} == 0")
     if set(multiples) <= set(declared.conditions) or (
         2 * multiple <= _LENGTHS and all(declared.sizes({name: n}) is None for n in lengths)
     ):
-        return False  # Other lengths than multiples are excluded.
+        return None  # Other lengths than multiples are excluded.
     reasons = []
     for how in cutting.PADDINGS:
         try:
             for each in types:
                 cutting.pad(declared.term, declared.operands, name, how, each)
-            return how == "lowest"
+            return how
         except cutting.NotCuttable as problem:
             reasons.append((problem.reached, how, problem))
     _, how, reason = max(reasons, key=lambda each: each[0])

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import z3
 
-from glenside.language.denotation import Apply, Choice, Element, Read, Reduce
-from glenside.rewrites.soundness.proofs.facts import Differs, Facts, Open, fresh, within
+from glenside.language.denotation import Apply, Choice, Constant, Element, Read, Reduce
+from glenside.rewrites.soundness.proofs.facts import Differs, Facts, Open, code, fresh, within
 from glenside.rewrites.soundness.proofs.polynomials import (
     added,
     difference,
@@ -83,8 +83,10 @@ def _is_one_of(facts: Facts, element: Element, members: list[Member], own: list[
 
 
 def _members(facts: Facts, e: Element, operation: str) -> list[Member]:
-    """What ``e`` is the extreme of."""
+    """What ``e`` is the extreme of; of nothing it is the value that is least, or greatest."""
     e = opened(facts, e)
+    if operation == "max" and isinstance(e, Constant) and same(e.value, code("lowest")):
+        return []
     if isinstance(e, Apply) and e.function[0] == _OF_TWO[operation]:
         return [m for each in e.operands for m in _members(facts, each, operation)]
     found: list[Member] = []

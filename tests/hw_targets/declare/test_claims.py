@@ -1,0 +1,105 @@
+"""Claims of declarations: those that ship are proved for all sizes, false ones never are."""
+
+from __future__ import annotations
+
+import pytest
+
+from glenside.hw_targets import Accelerator
+from glenside.hw_targets.declare.claims import Claim, claims, prove_claim, prove_claims
+from glenside.hw_targets.registry import REGISTRY
+from glenside.language.units import find_unit, known_units
+from glenside.rewrites.soundness.proofs import Proved, Sampled
+
+
+def declared(name):
+    REGISTRY.bring_in_what_ships()
+    return find_unit(name).declaration
+
+
+def test_all_that_shipped_units_claim_of_their_sizes_is_proved():
+    REGISTRY.bring_in_what_ships()
+    ours = [unit for unit in known_units() if unit.meaning.__module__.startswith("glenside.")]
+    units = [unit.declaration for unit in ours if isinstance(unit.declaration, Accelerator)]
+    verdicts = [verdict for unit in units for verdict in prove_claims(unit)]
+    assert [verdict.detail for verdict in verdicts if not isinstance(verdict, Proved)] == []
+    told = {verdict.rule: verdict.steps for verdict in verdicts}
+    assert told["vta-dense: parts along K give the whole in sum"] == ("cuts sums",)
+    assert told["vta-dense: parts along N give the whole side by side"] == ()
+    assert told["flex-linear: zeros behind K change nothing"] == ("cuts sums",)
+    assert len(told) >= 90
+
+
+FALSE = [
+    ("vta-dense", "K", "cut", "outer", 1),
+    ("vta-dense", "K", "cut", "max", -1),
+    ("vta-dense", "N", "cut", "sum", -1),
+    ("vta-dense", "N", "cut", "outer", 0),
+    ("vta-dense", "K", "padded", "lowest", -1),
+    ("tensor-core", "K", "cut", "max", -1),
+    ("tensor-core", "M", "cut", "sum", -1),
+    ("tensor-core", "M", "cut", "outer", 1),
+    ("flex-linear", "K", "cut", "max", -1),
+    ("flex-linear", "N", "cut", "sum", -1),
+    ("flex-maxpool", "H", "cut", "max", -1),
+    ("flex-meanpool", "H", "cut", "sum", -1),
+    ("flex-attention", "K", "cut", "sum", -1),
+    ("flex-attention", "N", "padded", "zero", -1),
+    ("flex-layer-norm", "H", "padded", "zero", -1),
+    ("flex-layer-norm", "H", "cut", "outer", 1),
+]
+
+
+@pytest.mark.parametrize("parts", FALSE, ids=lambda parts: " ".join(map(str, parts)))
+def test_false_claims_are_not_proved(parts):
+    claim = Claim(*parts)
+    unit = declared(claim.unit)
+    assert claim.size in unit.checked.names
+    verdict = prove_claim(claim, unit.checked, seconds=4)
+    assert isinstance(verdict, Sampled)
+    assert verdict.rule == str(claim) and "\n" not in verdict.obligation
+
+
+def own(name, operands, computes, **options):
+    return Accelerator(name, operands=operands, computes=computes, known=False, **options)
+
+
+def test_a_maximum_is_cut_and_padded_with_the_lowest_value():
+    unit = own("greatest", {"x": "((M) (K))"}, "(compute max ?x)", tile={"K": 4})
+    assert [str(each) for each in claims(unit)] == [
+        "greatest: parts along K give the whole as maximum",
+        "greatest: lowest values behind K change nothing",
+    ]
+    assert [each.verdict for each in prove_claims(unit)] == ["proved", "proved"]
+    zero = Claim("greatest", "K", "padded", "zero")
+    assert prove_claim(zero, unit.checked).verdict == "sampled"
+
+
+BIASED = (
+    "(compute add (pair (access 0 (compute dot (cart-prod ?x ?w)))"
+    " (access 0 (broadcast (M N) (unsqueeze 0 ?b)))))"
+)
+
+
+def test_a_bias_is_added_once():
+    operands = {"x": "((M) (K))", "w": "((N) (K))", "b": "(() (N))"}
+    unit = own("biased", operands, BIASED, tile={"K": 4, "N": 4})
+    verdicts = prove_claims(unit)
+    assert [each.verdict for each in verdicts] == ["proved"] * 4
+    assert prove_claim(Claim("biased", "N", "cut", "sum"), unit.checked).verdict == "sampled"
+
+
+def test_rows_behind_pools_are_in_windows_of_their_own():
+    unit = declared("flex-maxpool")
+    claim = Claim("flex-maxpool", "T", "padded", "zero")
+    assert isinstance(prove_claim(claim, unit.checked), Proved)
+
+
+def test_constraints_on_what_is_cut_are_not_used():
+    """Parts need not satisfy them: K is 8 at least, a part of it is not."""
+    unit = own(
+        "long", {"x": "((M) (K))", "w": "((N) (K))"}, "(compute dot (cart-prod ?x ?w))",
+        tile={"K": 4}, constraints=["K >= 8", "K % 4 == 0"],
+    )  # fmt: skip
+    (verdict,) = prove_claims(unit)
+    assert verdict.rule == "long: parts along K give the whole in sum"
+    assert isinstance(verdict, Proved)
