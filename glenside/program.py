@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -301,7 +302,12 @@ class Program:
                 f"it is not known how {self.name} was explored: prove it before it is saved, or "
                 "save it before it is explained"
             )
-        return recipe.prove(seconds)
+        told = (
+            ("precision", self.report.precision is not None),
+            ("quantising", self.report.quantization is not None),
+        )
+        changed = tuple(name for name, done in told if done)
+        return replace(recipe.prove(seconds), changed=changed)
 
     def explain_mapping(self) -> MappingExplanation:
         """How each product of a program for a GPU is mapped to the device, and why: the chosen

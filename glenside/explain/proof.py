@@ -41,6 +41,8 @@ class RuleUsed:
     holds: str
     to_the_bit: bool
     law: str
+    ranks: int | None = None
+    """Outer and item axes up to which it is proved; None: any number."""
 
     @property
     def proved(self) -> bool:
@@ -61,11 +63,18 @@ class ProgramProof:
     steps: tuple[RuleStep, ...]
     rules: tuple[RuleUsed, ...]
     minimal: bool
+    changed: tuple[str, ...] = ()
+    """What was done to the model before, which no rule says: precision, quantising."""
 
     @property
     def proved(self) -> bool:
-        """Whether every rule is."""
-        return all(each.proved for each in self.rules)
+        """Whether every rule is, for any number of axes."""
+        return not self.sampled and not self.bounded
+
+    @property
+    def bounded(self) -> tuple[str, ...]:
+        """The rules that are proved, but up to a number of axes that programs may exceed."""
+        return tuple(each.rule for each in self.rules if each.proved and each.ranks is not None)
 
     @property
     def sampled(self) -> tuple[str, ...]:
@@ -82,7 +91,8 @@ class ProgramProof:
         return {**asdict(self), "proved": self.proved}
 
     def __str__(self) -> str:
-        head = f"{self.model} on {self.target}"
+        before = f" (after {' and '.join(self.changed)})" if self.changed else ""
+        head = f"{self.model} on {self.target}{before}"
         if not self.steps:
             return f"{head}: the program is the model as it was imported"
         lines = [f"{head}: equal by {len(self.steps)} steps of {len(self.rules)} rules"]
@@ -101,8 +111,10 @@ class ProgramProof:
         return "\n".join(lines)
 
     def _verdict(self) -> str:
-        if not self.proved:
+        if self.sampled:
             return f"not proved: rules that are only sampled ({', '.join(self.sampled)})"
+        if self.bounded:
+            return f"proved, but for axes beyond those of these rules ({', '.join(self.bounded)})"
         if self.rearranging:
             return f"proved, but for the order of sums ({', '.join(self.rearranging)})"
         return "proved, to the bit"
@@ -158,7 +170,8 @@ def _used(rule: Rule) -> RuleUsed:
     verdict = verdict_of(rule)
     if not isinstance(verdict, Proved):
         return RuleUsed(rule.name, "sampled", "", rule.exact, law_of(rule))
-    return RuleUsed(rule.name, "proved", verdict.holds, not verdict.steps, law_of(rule))
+    exact = not verdict.steps
+    return RuleUsed(rule.name, "proved", verdict.holds, exact, law_of(rule), verdict.ranks)
 
 
 @dataclass(frozen=True)
