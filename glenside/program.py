@@ -264,19 +264,25 @@ class Program:
             or was made with rules that are not known here.
         """
         if self._explanation is None:
-            if self.report.failure is not None:
-                raise GlensideError(
-                    f"{self.name} is the model as it was imported, since optimisation failed: "
-                    f"{self.report.failure}"
-                )
-            if self._saved is not None:
-                explained = self._read_saved(_EXPLANATION, _explained)
-                self._explanation = explained if isinstance(explained, Explanation) else explained()
-            elif self._explain is not None:
-                self._explanation = self._explain()
-            else:
+            known = self._known_origin()
+            if known is None:
                 raise GlensideError(f"nothing is known about where {self.name} came from")
+            self._explanation = known if isinstance(known, Explanation) else known()
         return self._explanation if node is None else self._explanation.of(node)
+
+    def _known_origin(self) -> Explanation | Recipe | None:
+        """What is told of where the program came from, or how that is found out.
+
+        :raises GlensideError: nowhere, since optimisation failed; or its files are damaged.
+        """
+        if self.report.failure is not None:
+            raise GlensideError(
+                f"{self.name} is the model as it was imported, since optimisation failed: "
+                f"{self.report.failure}"
+            )
+        if self._saved is not None:
+            return self._read_saved(_EXPLANATION, _explained)
+        return self._explain
 
     def prove(self, *, seconds: float = 60.0) -> ProgramProof:
         """That the program's term equals the model as it was imported: the exploration is repeated
@@ -289,14 +295,7 @@ class Program:
         :raises GlensideError: optimisation failed, or the program was loaded from files that do not
             tell how it was explored, since it was explained before it was saved.
         """
-        if self.report.failure is not None:
-            raise GlensideError(
-                f"{self.name} is the model as it was imported, since optimisation failed: "
-                f"{self.report.failure}"
-            )
-        recipe: Explanation | Recipe | None = self._explain
-        if self._saved is not None:
-            recipe = self._read_saved(_EXPLANATION, _explained)
+        recipe = self._known_origin()
         if recipe is None or isinstance(recipe, Explanation):
             raise GlensideError(
                 f"it is not known how {self.name} was explored: prove it before it is saved, or "

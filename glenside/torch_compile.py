@@ -18,7 +18,7 @@ import numpy as np
 from glenside.errors import GlensideError, InputError, ModelError
 from glenside.frontends.lowering.half_precision import widened_halves
 from glenside.frontends.torch.exporting import export
-from glenside.frontends.torch.importer import input_names, read
+from glenside.frontends.torch.importer import core_of, input_names, read_core
 from glenside.frontends.torch.values import as_array, as_tensor
 from glenside.optimize import optimize
 from glenside.program import Program
@@ -148,7 +148,8 @@ class _Specialised:
             raise ModelError(
                 f"the graph has {len(args)} inputs, of which {len(names)} are exported"
             )
-        changed = set(read(exported).mutated.values())
+        core = core_of(exported, names)
+        changed = set(read_core(core, names).mutated.values())
         held = {
             position: as_array(args[position], parameters[position])
             for position in tensors
@@ -156,7 +157,8 @@ class _Specialised:
         }
         self._watched = [(position, weakref.ref(args[position])) for position in held]
         self._versions = _versions(args, self._watched)
-        found = read(exported, params={names[position]: array for position, array in held.items()})
+        params = {names[position]: array for position, array in held.items()}
+        found = read_core(core, names, params=params)
         self._program: Program = optimize(widened_halves(found.model), **options)
         self._taken = [(name, names.index(name)) for name in self._program.inputs]
         # New values of inputs, and which these are.

@@ -16,7 +16,7 @@ import numpy as np
 
 from glenside.exporters.onnx.graph import Graph, Value
 from glenside.exporters.onnx.kernels import KERNELS, float_dtype
-from glenside.exporters.onnx.steps import Program, Step
+from glenside.exporters.onnx.steps import Emit, Program, Step
 from glenside.language import Term
 from glenside.language.operators import fill_value
 from glenside.language.shape import FLOATS, Shape
@@ -345,11 +345,12 @@ def _clip(term: Term, program: Program) -> Step | None:
         for x, second in _halves_with_number(other, program) if other is not None else ():
             low, high = (second, first) if outer == "minimum" else (first, second)
             if low <= high:
-                return Step(
-                    (x,),
-                    lambda g, v, low=low, high=high: g.apply("Clip", v[0], low, high),  # type: ignore[misc]
-                )
+                return Step((x,), _clipped(low, high))
     return None
+
+
+def _clipped(low: float, high: float) -> Emit:
+    return lambda g, v: g.apply("Clip", v[0], low, high)
 
 
 def _per_channel(term: Term, program: Program) -> Term | None:

@@ -45,3 +45,13 @@ def pick(constants: Constants, x: Term, places: Sequence[int], axis: int) -> Ter
         return builders.slice_(x, axis, places[0], places[-1] + 1, min(steps))
     indices = constants.parameter(np.array(places, np.int64), "positions")
     return builders.gather(x, indices, axis)
+
+
+def padded_places(length: int, before: int, after: int, mode: str) -> list[int]:
+    """The positions of an axis that is padded with what it holds itself.
+
+    :param mode: ``reflect``, ``edge`` or ``wrap``, as :func:`numpy.pad` has them.
+    """
+    # NumPy's types know modes by name only, as literals.
+    places = np.pad(np.arange(length), (before, after), mode=mode)  # type: ignore[call-overload]
+    return [int(each) for each in places]

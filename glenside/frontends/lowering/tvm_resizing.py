@@ -13,7 +13,8 @@ from glenside.frontends.lowering.axes import through_layout
 from glenside.frontends.lowering.constants import Constants
 from glenside.frontends.lowering.dtypes import dtype_of
 from glenside.frontends.lowering.known import pick
-from glenside.frontends.lowering.phrases import add, mul, select
+from glenside.frontends.lowering.phrases import select
+from glenside.frontends.lowering.resampling import cubic_taps, linear_taps, weighted
 from glenside.frontends.refusal import Refused
 from glenside.language import Term, builders
 
@@ -131,47 +132,11 @@ def _rounded(places: Array, how: Resizing) -> Array:
 
 
 def _linear(places: Array, length: int, how: Resizing) -> tuple[Array, Array]:
-    """The pixels before and after each place, and their weights."""
-    low = np.floor(places)
-    share = places - low
-    taps = np.stack([low, low + 1], 1)
-    return np.clip(taps, 0, length - 1).astype(int), np.stack([1 - share, share], 1)
+    return linear_taps(places, length)
 
 
 def _cubic(places: Array, length: int, how: Resizing) -> tuple[Array, Array]:
-    """The four pixels around each place, and their weights (Keys' cubic convolution)."""
-    low, a = np.floor(places), how.cubic_alpha
-    t = places - low
-    weights = np.stack(
-        [
-            a * (t**3 - 2 * t**2 + t),
-            (a + 2) * t**3 - (a + 3) * t**2 + 1,
-            -(a + 2) * t**3 + (2 * a + 3) * t**2 - a * t,
-            -a * t**3 + a * t**2,
-        ],
-        1,
-    )
-    taps = low[:, None] + np.arange(-1, 3)
-    if how.cubic_exclude:
-        weights = np.where((taps < 0) | (taps >= length), 0.0, weights)
-        weights = weights / weights.sum(1, keepdims=True)
-    return np.clip(taps, 0, length - 1).astype(int), weights
+    return cubic_taps(places, length, how.cubic_alpha, how.cubic_exclude)
 
 
 _TAPS = {"linear": _linear, "cubic": _cubic}
-
-
-def weighted(constants: Constants, x: Term, axis: int, taps: Array, weights: Array) -> Term:
-    """Along one axis, sums of the elements at ``taps`` (new length, count) times ``weights``."""
-    column = (-1,) + (1,) * (x.type.rank - axis - 1)
-    total: Term | None = None
-    for number in range(taps.shape[1]):
-        share = weights[:, number].astype(x.dtype)
-        if not share.any():
-            continue
-        part = pick(constants, x, taps[:, number].tolist(), axis)
-        if not (share == 1).all():
-            part = mul(part, constants.parameter(share.reshape(column), "shares"))
-        total = part if total is None else add(total, part)
-    assert total is not None
-    return total

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from glenside.errors import ModelError
@@ -31,15 +32,23 @@ def export(module: Any, example_inputs: Any) -> Any:
     import torch
 
     args, kwargs = arguments(example_inputs)
+    with (
+        _telling(f"torch.export cannot export {type(module).__name__}"),
+        torch.no_grad(),
+        warnings.catch_warnings(),
+    ):
+        # Modules that cache tensors in themselves while they run; export puts that back.
+        warnings.filterwarnings("ignore", message="The tensor attribute")
+        return torch.export.export(module, args, kwargs, strict=False)
+
+
+@contextlib.contextmanager
+def _telling(what: str) -> Iterator[None]:
+    """Failures of PyTorch as :class:`ModelError`: what failed, and the first line of why."""
     try:
-        with torch.no_grad(), warnings.catch_warnings():
-            # Modules that cache tensors in themselves while they run; export puts that back.
-            warnings.filterwarnings("ignore", message="The tensor attribute")
-            return torch.export.export(module, args, kwargs, strict=False)
+        yield
     except Exception as problem:  # PyTorch raises all kinds.
-        raise ModelError(
-            f"torch.export cannot export {type(module).__name__}: {first_line(problem)}"
-        ) from problem
+        raise ModelError(f"{what}: {first_line(problem)}") from problem
 
 
 def arguments(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -79,11 +88,8 @@ def in_core_operators(program: Any) -> Any:
         packet = getattr(torch.ops.aten, name)
         for overload in packet.overloads():
             table.pop(getattr(packet, overload), None)
-    try:
-        with torch.no_grad():
-            return program.run_decompositions(table)
-    except Exception as problem:
-        raise ModelError(f"torch.export cannot decompose it: {first_line(problem)}") from problem
+    with _telling("torch.export cannot decompose it"), torch.no_grad():
+        return program.run_decompositions(table)
 
 
 def with_shapes(program: Any, shapes: Mapping[str, Sequence[int]], names: Sequence[str]) -> Any:
@@ -105,9 +111,6 @@ def with_shapes(program: Any, shapes: Mapping[str, Sequence[int]], names: Sequen
         shape = shapes.get(name, tuple(value.shape))
         flat.append(torch.zeros([int(each) for each in shape], dtype=value.dtype))
     args, kwargs = _pytree.tree_unflatten(flat, program.call_spec.in_spec)
-    try:
-        with torch.no_grad():
-            return torch.export.export(program.module(), tuple(args), kwargs, strict=False)
-    except Exception as problem:
-        asked = ", ".join(f"{name}: {tuple(shape)}" for name, shape in shapes.items())
-        raise ModelError(f"shapes {{{asked}}} do not fit: {first_line(problem)}") from problem
+    asked = ", ".join(f"{name}: {tuple(shape)}" for name, shape in shapes.items())
+    with _telling(f"shapes {{{asked}}} do not fit"), torch.no_grad():
+        return torch.export.export(program.module(), tuple(args), kwargs, strict=False)

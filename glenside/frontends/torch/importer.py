@@ -75,8 +75,30 @@ def read(
 ) -> Imported:
     """As :func:`import_torch`, changed inputs and buffers being further outputs."""
     names = input_names(program)
-    program = _fixed(program, shapes or {}, names)
-    return _Reader(in_core_operators(program), names, dict(params or {})).run(progress)
+    core = core_of(program, names, shapes)
+    return read_core(core, names, params=params, progress=progress)
+
+
+def core_of(program: Any, names: Sequence[str], shapes: Shapes | None = None) -> Any:
+    """A program in core operators, without dynamic dimensions: what takes the time of reading it.
+
+    :raises ModelError: it has dynamic dimensions that ``shapes`` leaves open.
+    """
+    return in_core_operators(_fixed(program, shapes or {}, names))
+
+
+def read_core(
+    program: Any,
+    names: Sequence[str],
+    *,
+    params: Mapping[str, Array] | None = None,
+    progress: Progress | None = None,
+) -> Imported:
+    """As :func:`read`, of what :func:`core_of` makes.
+
+    :param names: of its inputs, :func:`input_names` of the program that it was.
+    """
+    return _Reader(program, names, dict(params or {})).run(progress)
 
 
 # --- names --------------------------------------------------------------------------------------

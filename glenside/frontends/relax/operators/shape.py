@@ -5,14 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 
-import numpy as np
-
 from glenside.errors import ShapeError
 from glenside.frontends.kinds import Ints, Terms
 from glenside.frontends.lowering import phrases
 from glenside.frontends.lowering.axes import axes_of, axis_of
 from glenside.frontends.lowering.constants import Constants
-from glenside.frontends.lowering.known import pick
+from glenside.frontends.lowering.known import padded_places, pick
 from glenside.frontends.lowering.phrases import reshape as reshape_to
 from glenside.frontends.lowering.phrases import spread
 from glenside.frontends.lowering.phrases import transpose as permute
@@ -173,8 +171,8 @@ def pad(constants: Constants, x: Term, *, pad_width: Ints, pad_value: float, pad
         if pad_mode == "constant":
             x = builders.pad(x, axis, *widths, "zero" if number == 0 else number)
         elif any(widths):
-            places = np.pad(np.arange(x.shape[axis]), widths, mode=modes[pad_mode])  # type: ignore[call-overload]
-            x = pick(constants, x, places.tolist(), axis)
+            places = padded_places(x.shape[axis], *widths, modes[pad_mode])
+            x = pick(constants, x, places, axis)
     return x
 
 

@@ -149,9 +149,8 @@ def _recurrent(step: Step, states: int) -> Callable[..., tuple[Term, ...]]:
 
 
 def _weights(given: tuple[Term, ...], has_biases: bool) -> _Weights:
-    plain, biases, rest = given[:2], given[2:4] if has_biases else (None, None), given[2:]
-    rest = given[4:] if has_biases else rest
-    return _Weights(*plain, *biases, *rest)
+    biases, rest = (given[2:4], given[4:]) if has_biases else ((None, None), given[2:])
+    return _Weights(*given[:2], *biases, *rest)
 
 
 for _name, _step, _states in (

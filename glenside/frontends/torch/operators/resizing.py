@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from glenside.frontends.lowering.known import pick
-from glenside.frontends.lowering.tvm_resizing import weighted
+from glenside.frontends.lowering.resampling import cubic_taps, linear_taps, weighted
 from glenside.frontends.torch.signature import Node, operator
 from glenside.language import Term
 
@@ -35,33 +36,47 @@ def _scales(
     return steps
 
 
-def _nearest(exact: bool) -> Callable[..., Term]:
+Along = Callable[[Node, Term, int, float, bool], Term]
+"""Brings one axis to the node's length: its new pixels are so many old ones apart, and the outer
+ones lie at the image's corners or not."""
+
+
+def _resized(along: Along, told: str) -> Callable[..., Term]:
+    """An operator that brings one axis after the other to its new length; ``told`` describes it."""
+
     def apply(
         node: Node,
         input: Term | None = None,
         x: Term | None = None,
         output_size: Ints | None = None,
+        align_corners: bool = False,
         scale_factors: Floats | None = None,
         scales: float | None = None,
         scales_d: float | None = None,
         scales_h: float | None = None,
         scales_w: float | None = None,
     ) -> Term:
-        """The pixel at or before where each one lies in the old image; ``exact``: the nearest."""
-        old = input if input is not None else x
-        assert old is not None
+        result = input if input is not None else x
+        assert result is not None
         spatial = len(node.shape) - 2
         single = (scales,) if spatial == 1 else (scales_d, scales_h, scales_w)[-spatial:]
-        steps = _scales(old, node.shape, scale_factors, single)
+        steps = _scales(result, node.shape, scale_factors, single)
         for axis, step in enumerate(steps, 2):
-            at = np.arange(node.shape[axis], dtype=np.float32)
-            # In float32, as PyTorch computes it.
-            places = np.floor((at + np.float32(0.5 if exact else 0)) * np.float32(step))
-            spots = np.minimum(places.astype(np.int64), old.shape[axis] - 1)
-            old = pick(node.constants, old, spots.tolist(), axis)
-        return old
+            result = along(node, result, axis, step, align_corners)
+        return result
 
+    apply.__doc__ = told
     return apply
+
+
+def _nearest(
+    node: Node, x: Term, axis: int, step: float, align_corners: bool, *, exact: bool
+) -> Term:
+    at = np.arange(node.shape[axis], dtype=np.float32)
+    # In float32, as PyTorch computes it.
+    places = np.floor((at + np.float32(0.5 if exact else 0)) * np.float32(step))
+    spots = np.minimum(places.astype(np.int64), x.shape[axis] - 1)
+    return pick(node.constants, x, spots.tolist(), axis)
 
 
 def _coordinates(old: int, new: int, step: float, align_corners: bool, cubic: bool) -> Array:
@@ -73,58 +88,21 @@ def _coordinates(old: int, new: int, step: float, align_corners: bool, cubic: bo
     return places if cubic else np.maximum(places, 0)
 
 
-def _linear_taps(places: Array, length: int) -> tuple[Array, Array]:
-    low = np.minimum(np.floor(places).astype(np.int64), length - 1)
-    share = np.clip(places - low, 0, 1)
-    taps = np.stack([low, np.minimum(low + 1, length - 1)], 1)
-    return taps, np.stack([1 - share, share], 1)
+def _weighted(
+    node: Node, x: Term, axis: int, step: float, align_corners: bool, *, cubic: bool
+) -> Term:
+    length = x.shape[axis]
+    places = _coordinates(length, node.shape[axis], step, align_corners, cubic)
+    taps = cubic_taps(places, length, _CUBIC) if cubic else linear_taps(places, length)
+    return weighted(node.constants, x, axis, *taps)
 
 
-def _cubic_taps(places: Array, length: int) -> tuple[Array, Array]:
-    low, a = np.floor(places), _CUBIC
-    t = places - low
-    weights = [
-        a * (t**3 - 2 * t**2 + t),
-        (a + 2) * t**3 - (a + 3) * t**2 + 1,
-        -(a + 2) * t**3 + (2 * a + 3) * t**2 - a * t,
-        -a * t**3 + a * t**2,
-    ]
-    taps = low[:, None] + np.arange(-1, 3)
-    return np.clip(taps, 0, length - 1).astype(np.int64), np.stack(weights, 1)
-
-
-def _weighted(cubic: bool) -> Callable[..., Term]:
-    def apply(
-        node: Node,
-        align_corners: bool,
-        input: Term | None = None,
-        x: Term | None = None,
-        output_size: Ints | None = None,
-        scale_factors: Floats | None = None,
-        scales: float | None = None,
-        scales_d: float | None = None,
-        scales_h: float | None = None,
-        scales_w: float | None = None,
-    ) -> Term:
-        """Each pixel from those around where it lies in the old image."""
-        old = input if input is not None else x
-        assert old is not None
-        spatial = len(node.shape) - 2
-        single = (scales,) if spatial == 1 else (scales_d, scales_h, scales_w)[-spatial:]
-        steps = _scales(old, node.shape, scale_factors, single)
-        for axis, step in enumerate(steps, 2):
-            length = old.shape[axis]
-            places = _coordinates(length, node.shape[axis], step, align_corners, cubic)
-            taps, shares = (_cubic_taps if cubic else _linear_taps)(places, length)
-            old = weighted(node.constants, old, axis, taps, shares)
-        return old
-
-    return apply
-
-
+_PIXEL = "The pixel at or before where each one lies in the old image; ``exact``: the nearest."
+_MIXED = "Each pixel from those around where it lies in the old image."
 for _spatial in (1, 2, 3):
-    operator(f"upsample_nearest{_spatial}d")(_nearest(False))
-    operator(f"_upsample_nearest_exact{_spatial}d")(_nearest(True))
-for _name in ("linear1d", "bilinear2d", "trilinear3d"):
-    operator(f"upsample_{_name}")(_weighted(False))
-operator("upsample_bicubic2d")(_weighted(True))
+    for _name, _exact in (("upsample_nearest", False), ("_upsample_nearest_exact", True)):
+        _along = functools.partial(_nearest, exact=_exact)
+        operator(f"{_name}{_spatial}d")(_resized(_along, _PIXEL))
+for _name in ("linear1d", "bilinear2d", "trilinear3d", "bicubic2d"):
+    _along = functools.partial(_weighted, cubic=_name == "bicubic2d")
+    operator(f"upsample_{_name}")(_resized(_along, _MIXED))

@@ -10,7 +10,7 @@ import numpy as np
 
 from glenside.errors import ShapeError
 from glenside.frontends.lowering import phrases
-from glenside.frontends.lowering.known import pick
+from glenside.frontends.lowering.known import padded_places, pick
 from glenside.frontends.lowering.phrases import reshape, spread, transpose
 from glenside.frontends.torch.promotion import as_tensor
 from glenside.frontends.torch.signature import Node, operator
@@ -219,10 +219,9 @@ def _padding(mode: str) -> Callable[..., Term]:
         """The last axes padded with what they hold themselves."""
         for i, (before, after) in enumerate(zip(padding[::2], padding[1::2], strict=True)):
             axis = x.type.rank - 1 - i
-            widths = (max(before, 0), max(after, 0))
-            places = np.pad(np.arange(x.shape[axis]), widths, mode=mode)  # type: ignore[call-overload]
+            places = padded_places(x.shape[axis], max(before, 0), max(after, 0), mode)
             places = places[max(-before, 0) : len(places) - max(-after, 0)]
-            x = pick(node.constants, x, places.tolist(), axis)
+            x = pick(node.constants, x, places, axis)
         return x
 
     return apply
