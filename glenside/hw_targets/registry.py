@@ -70,6 +70,7 @@ class Registry:
         elif isinstance(declared, Unit):
             register_unit(declared)
         elif isinstance(getattr(declared, "unit", None), Unit):
+            # A protocol: that it has a unit tells an operation from all else that may come here.
             self._add_operation(declared)  # type: ignore[arg-type]
         else:
             raise TargetError(f"{declared!r} declares no unit and no target")
@@ -200,6 +201,7 @@ def _operations(name: str) -> list[Operation]:
     found: list[Operation] = []
     for unit in known_units():
         if unit.declaration is not None and divide(unit.target)[0] == name:
+            # The language, which holds it, does not know what a declaration is.
             found.append(unit.declaration)  # type: ignore[arg-type]
     return found
 

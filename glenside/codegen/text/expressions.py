@@ -117,6 +117,7 @@ class Expressions:
         stack.append(self._steps(expression, lane))
         while True:
             try:
+                # One that has not begun yet is sent None.
                 child, at = stack[-1].send(sent)  # type: ignore[arg-type]
             except StopIteration as done:
                 stack.pop()

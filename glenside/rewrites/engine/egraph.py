@@ -144,12 +144,11 @@ class EGraph:
 
     def are_equal(self, pairs: Sequence[tuple[Term, Term]]) -> bool:
         """Whether the two terms of each pair, which were loaded, are by now in one class."""
-        classes = [
-            [self._egg.lookup_function("load_node", [self._egg.eval_expr(_number(at))[1]])
-             for at in (self._numbers[a], self._numbers[b])]
-            for a, b in pairs
-        ]  # fmt: skip
-        return all(first == second for first, second in classes)
+        return all(self._class_of(a) == self._class_of(b) for a, b in pairs)
+
+    def _class_of(self, term: Term) -> Any:
+        number = self._egg.eval_expr(_number(self._numbers[term]))[1]
+        return self._egg.lookup_function("load_node", [number])
 
     def watch(self, nodes: Sequence[Watched]) -> None:
         """From now on :meth:`seen` tells which of these nodes there are; once for each e-graph."""

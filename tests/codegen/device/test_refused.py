@@ -130,7 +130,10 @@ def test_without_another_mapping_one_thread_computes_an_element(ranked):
     with pytest.raises(InfeasibleMapping, match="refused the kernels of all 16 mappings"):
         chosen_mapping(space, limits, None, ranked)
     # What is measured elsewhere comes first, and is passed over likewise.
-    choose = lambda space, limits: ranked[5]  # noqa: E731
+
+    def choose(space, limits):
+        return ranked[5]
+
     assert chosen_mapping(space, limits, choose, ranked[:1]) == ranked[5]
     assert chosen_mapping(space, limits, choose, [ranked[5]]) == ranked[0]
 
