@@ -251,10 +251,6 @@ class Node:
         """What the graph around says of the type of an output, None where it says nothing."""
         return self._importer.declared(self.proto.output[position])
 
-    def value_if_known(self, term: Term) -> Array | None:
-        """As :meth:`known`, of any term."""
-        return self._importer.known(term)
-
     def narrow(self, position: int) -> str | None:
         """The type of 8, 4 or 2 bits that an operand is of, held in a wider one; mostly None."""
         term = self.get(position)

@@ -25,7 +25,6 @@ LONGEST = 240
 """Characters of a value that are shown."""
 
 _NOTED = "equated"
-_ACCESS = "glenside.rewrites.vocabulary.Access"
 
 
 def unsound(
