@@ -130,6 +130,18 @@ class DeviceLimits:
         """The number in the architecture's name; 0 without one."""
         return int("".join(c for c in self.architecture if c.isdigit()) or 0)
 
+    def occupancy(self, threads: int, local_bytes: int, registers: int = 0) -> int:
+        """Groups that one compute unit holds at a time, at least 1: of so many threads, bytes of
+        local memory (and 1,024 of the device's own), and registers of a thread."""
+        held = [
+            self.unit_groups,
+            self.unit_threads // threads,
+            self.unit_local_bytes // (local_bytes + 1024),
+        ]
+        if registers:
+            held.append(self.unit_registers // (registers * threads))
+        return max(1, min(held))
+
     def check(self, kernel: DeviceKernel) -> None:
         """Refuses a kernel that the device would not launch.
 

@@ -181,7 +181,7 @@ def _why(
 
 
 def _kind(
-    kind: Kind[Any], space: ProductSpace, limits: DeviceLimits, mapping: ProductMapping | None
+    kind: Kind[Any, Any], space: ProductSpace, limits: DeviceLimits, mapping: ProductMapping | None
 ) -> KindTold:
     why = kind.unfit(space, limits)
     if why:
