@@ -84,11 +84,17 @@ def plain_kernel(
     builder: KernelBuilder, step: Kernel, number: int, limits: DeviceLimits, dialect: Dialect
 ) -> DeviceKernel:
     """The launch of a step by threads that share nothing."""
-    if step.rows is None:
+    if not _needs_rows(step):
         return element_kernel(builder, step, number, limits)
     builder.at_step(number)
     nest = RowNest(builder, step, limits, dialect)
     return nest.mapped(f"step_{number}", RowMapping(1, min(limits.warp, limits.threads_per_group)))
+
+
+def _needs_rows(step: Kernel) -> bool:
+    """Whether a thread for each result would go through a whole row for each."""
+    anchor = step.anchor
+    return step.rows is not None or (anchor is not None and anchor["function"] == "softmax")
 
 
 def row_work(
@@ -97,7 +103,7 @@ def row_work(
     """What reductions over rows there are in a step; None where there are none whose elements
     several threads should share."""
     builder.at_step(number)
-    if step.rows is None:
+    if not _needs_rows(step):
         if step.anchor is None or not step.anchor.type.size or not reduces_rows(step.anchor):
             return None
         if math.prod(step.anchor.children[0].item) < _LONG:

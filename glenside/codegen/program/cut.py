@@ -3,8 +3,8 @@
 A kernel is one reduction (``dot``, ``sum``, ``max``, softmax, ...) with the transformers that feed
 it, as index functions, and the elementwise work that follows it; on devices it can be several
 reductions over the same rows and the elementwise work around them (a norm). Elementwise work with
-no reduction to follow is a kernel of its own. What is only data movement is not computed at all where a strided
-view can express it.
+no reduction to follow is a kernel of its own. What is only data movement is not computed at all
+where a strided view can express it.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ moves along those of the rows alone, and where it is spread over a row, along no
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -100,9 +101,7 @@ class _Space:
         leaves = self.cut.leaves
         region = [] if operand in leaves else leaves.region(operand)
         found = [
-            each
-            for each in region
-            if each in self.cut.kept and each.type.size == operand.type.size
+            each for each in region if each in self.cut.kept and each.type.size == operand.type.size
         ]
         for source in sorted(found, key=lambda each: -len(finding.users[each])):
             self.views: dict[Term, View] = {source: row_major(source.shape)}
@@ -293,7 +292,7 @@ class _Space:
         for atom in [*self.item, *(atom for view in placed.values() for atom in _atoms(view.axes))]:
             ends |= {atom[1], atom[0] * atom[1]}
         bounds = sorted(ends, reverse=True)
-        pairs = [*zip(bounds, bounds[1:], strict=False)]
+        pairs = [*itertools.pairwise(bounds)]
         if any(high % low for high, low in pairs):
             return None
         by_stride = {low: k for k, (_, low) in enumerate(pairs)}

@@ -82,7 +82,9 @@ def layer_norm(x: Term, axes: list[int], name: str = "") -> Term:
 def rms_norm(x: Term) -> Term:
     squares = elementwise("mul", x, x)
     mean = unsqueeze(access(compute("mean", access(squares, 1)), 1), 1)
-    root = elementwise("recip", elementwise("sqrt", elementwise("add", mean, constant(1e-5, mean.shape))))
+    root = elementwise(
+        "recip", elementwise("sqrt", elementwise("add", mean, constant(1e-5, mean.shape)))
+    )
     return elementwise("mul", x, broadcast(root, x.shape))
 
 
@@ -119,22 +121,34 @@ CHAINS = {
     ),
     "softmax of scores": compute(
         "softmax",
-        access(elementwise("add", elementwise("mul", rows(7, 45), constant(0.3, (7, 45))),
-                           tensor("mask", (7, 45))), 1),
-    ),  # fmt: skip
+        access(
+            elementwise(
+                "add",
+                elementwise("mul", rows(7, 45), constant(0.3, (7, 45))),
+                tensor("mask", (7, 45)),
+            ),
+            1,
+        ),
+    ),
     "work behind softmax": elementwise("sqrt", compute("softmax", access(rows(7, 45), 1))),
     "log softmax": log_softmax(rows(8, 50), [1]),
     "the norm of softmax": layer_norm(access(compute("softmax", access(rows(6, 31), 1)), 0), [1]),
     "two norms": layer_norm(layer_norm(rows(6, 31), [1]), [1], "2"),
     "a deviation": elementwise(
-        "sqrt", compute("mean", access(elementwise("mul", *[standardised(rows(5, 64), [1], 0.1)] * 2), 1))
-    ),  # fmt: skip
+        "sqrt",
+        compute("mean", access(elementwise("mul", *[standardised(rows(5, 64), [1], 0.1)] * 2), 1)),
+    ),
     "in integers": elementwise(
-        "sub", tensor("x", (6, 40), "int32"),
-        broadcast(unsqueeze(access(compute("max", access(tensor("x", (6, 40), "int32"), 1)), 1), 1),
-                  (6, 40)),
-    ),  # fmt: skip
-    "through a reshape": reshape(standardised(reshape(rows(6, 40), (6, 5, 8)), [1, 2], 1e-5), (240,)),
+        "sub",
+        tensor("x", (6, 40), "int32"),
+        broadcast(
+            unsqueeze(access(compute("max", access(tensor("x", (6, 40), "int32"), 1)), 1), 1),
+            (6, 40),
+        ),
+    ),
+    "through a reshape": reshape(
+        standardised(reshape(rows(6, 40), (6, 5, 8)), [1, 2], 1e-5), (240,)
+    ),
 }
 
 
@@ -212,7 +226,9 @@ def test_rows_that_are_read_again_stay_in_registers() -> None:
     assert work_of(CHAINS["layer norm"]).space.held == ("float32",)
     assert work_of(half(rows(9, 33, "float16"))).space.held == ("float32",)
     assert best(layer_norm(rows(128, 768), [1]), HOPPER, "cuda").held
-    assert not best(layer_norm(rows(2, 8000), [1]), dataclasses.replace(WIDE, threads_per_group=64)).held
+    assert not best(
+        layer_norm(rows(2, 8000), [1]), dataclasses.replace(WIDE, threads_per_group=64)
+    ).held
 
 
 def test_totals_are_handed_on_in_registers_where_the_language_can() -> None:

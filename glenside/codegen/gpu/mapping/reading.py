@@ -17,8 +17,13 @@ from glenside.codegen.gpu.warps.mapping import WarpMapping
 _KINDS: Mapping[str, type[ProductMapping]] = {
     each.kind: each
     for each in (
-        WarpgroupMapping, StreamMapping, WarpMapping, MatrixMapping, ThreadMapping, RowMapping,
-    )  # fmt: skip
+        WarpgroupMapping,
+        StreamMapping,
+        WarpMapping,
+        MatrixMapping,
+        ThreadMapping,
+        RowMapping,
+    )
 }
 
 

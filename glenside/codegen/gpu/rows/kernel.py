@@ -10,7 +10,6 @@ more, or gives one number.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,8 +24,8 @@ from glenside.codegen.loops import (
     Expr,
     Index,
     Stmt,
+    all_of,
     allocate,
-    declare,
     get,
     put,
     sequence,
@@ -117,7 +116,7 @@ class RowNest(ElementNest):
         if view is None:
             return steps
         for axis, digits in zip(view.axes, self.shape.positions[term], strict=True):
-            parts = regroup(axis, [self.shape.digits[digit] for digit in digits])
+            parts = regroup(axis, tuple(self.shape.digits[digit] for digit in digits))
             if parts is None:
                 return {}
             for digit, part in zip(digits, parts, strict=True):
@@ -213,21 +212,22 @@ class RowNest(ElementNest):
         for k, term in enumerate(self.holdable):
             cells.append(launching.registers(f"h{k}", turns, scalars.value_dtype(term.dtype)))
 
-        def bring(turn: Any) -> Stmt:
-            return sequence(
-                [
-                    self.lowering.statement(
-                        lambda term=term: self.lowering.value(term, self._index(term)),
-                        lambda value, cell=cell: put(cell, turn, value),
-                    )
-                    for term, cell in zip(self.holdable, cells, strict=True)
-                ]
+        def into(term: Term, cell: Any, turn: Any) -> Stmt:
+            made: Stmt = self.lowering.statement(
+                lambda: self.lowering.value(term, self._index(term)),
+                lambda value: put(cell, turn, value),
             )
+            return made
 
-        made = [*map(allocate, cells), self._each(bring)]
-        for term, cell in zip(self.holdable, cells, strict=True):
-            self.lowering.give(term, lambda index, cell=cell: get(cell, self.turn))
-        return made
+        pairs = [*zip(self.holdable, cells, strict=True)]
+        brought = self._each(lambda turn: sequence([into(*pair, turn) for pair in pairs]))
+        for term, cell in pairs:
+            self.lowering.give(term, functools.partial(self._kept, cell))
+        return [*map(allocate, cells), brought]
+
+    def _kept(self, cell: Any, index: Index) -> Expr:
+        """What a cell holds of the present element."""
+        return get(cell, self.turn)
 
     # --- reductions -------------------------------------------------------------------------------
 
@@ -249,14 +249,15 @@ class RowNest(ElementNest):
             return self.lowering.name(element(index[:split], index[split:]), inner)
 
         made = self._gone_through(totals, step, inner, value)
-        self._known(term, lambda index: self._finished(term, get(totals.final, 0)))
+        self.lowering.give(term, lambda index: self._finished(term, get(totals.final, 0)))
         return made
 
     def _softmax(self, term: Term) -> list[Stmt]:
         """Two passes: the greatest, then the total of powers."""
         (child,) = term.children
         dtype = scalars.wide(term.dtype)
-        top, totals = Totals("top", 1, dtype, "max", 1, lambda work: work(0)), None
+        top = Totals("top", 1, dtype, "max", 1, lambda work: work(0))
+        totals = self._totals(dtype, "sum")
 
         def load(index: Index) -> Expr:
             return scalars.convert(self.lowering.value(child, index), child.dtype, dtype)
@@ -264,22 +265,15 @@ class RowNest(ElementNest):
         def power(index: Index) -> Expr:
             return scalars.apply("exp", load(index) - get(top.final, 0), dtype)
 
-        totals = self._totals(dtype, "sum")
         made = self._gone_through(
             top, "max", dtype, lambda: self.lowering.name(load(self._index(child)), dtype)
         )
         made += self._gone_through(totals, "sum", dtype, lambda: power(self._index(child)))
-        self._known(
+        self.lowering.give(
             term,
-            lambda index: scalars.convert(
-                power(index) / get(totals.final, 0), dtype, term.dtype
-            ),
+            lambda index: scalars.convert(power(index) / get(totals.final, 0), dtype, term.dtype),
         )
         return made
-
-    def _known(self, term: Term, load: Callable[[Index], Expr]) -> None:
-        """From here on a reduction's value is what ``load`` gives."""
-        self.lowering.give(term, load)
 
     def _gone_through(
         self, totals: Totals, step: str, dtype: str, value: Callable[[], Expr]
@@ -314,8 +308,7 @@ class RowNest(ElementNest):
         tests = [] if self.exists is None else [self.exists]
         if self.mapping.team > 1:
             tests.append(tirx.EQ(self.member, 0))
-        guard = None if not tests else tests[0] if len(tests) == 1 else tirx.all(*tests)
-        return launching.guarded(guard, self.store(self._index(self.result)))
+        return launching.guarded(all_of(tests), self.store(self._index(self.result)))
 
     # --- combining --------------------------------------------------------------------------------
 

@@ -34,7 +34,9 @@ class RowsKind(Kind[RowSpace, RowMapping]):
         return predict(space, mappings, limits)
 
     def check(self, space: RowSpace, mapping: RowMapping, limits: DeviceLimits) -> None:
-        broken = [each for each in RowProblem(space, limits).stated(mapping).stated if not each.holds]
+        broken = [
+            each for each in RowProblem(space, limits).stated(mapping).stated if not each.holds
+        ]
         if broken:
             raise TargetError(f"{broken[0].group}: {broken[0].says} does not hold")
 
@@ -44,4 +46,3 @@ class RowsKind(Kind[RowSpace, RowMapping]):
 
     def alike(self, mapping: RowMapping) -> Sequence[Hashable]:
         return [(mapping.team, mapping.rows)]
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from glenside.codegen.program.leaves import Leaves
@@ -82,7 +82,7 @@ def worth_holding(step: Kernel, rows: Rows, leaves: Leaves) -> list[Term]:
             if term not in varying:
                 stripped = _stripped(term, rows, leaves)
                 read.setdefault(stripped, set()).add(number)
-            elif term["function"] == "softmax" if term in rows.chain else True:
+            elif term not in rows.chain or term["function"] == "softmax":
                 stack.extend(term.children)
     for each in rows.chain:
         if each["function"] == "softmax":
@@ -116,10 +116,3 @@ def _stripped(term: Term, rows: Rows, leaves: Leaves) -> Term:
     while term.op in BIJECTIONS and term not in leaves and term.children[0] in rows.positions:
         term = term.children[0]
     return term
-
-
-def in_memory_order(
-    digits: Collection[int], strides: Mapping[int, int]
-) -> list[int]:
-    """Digits, those that move farthest first; as they are where nothing is known."""
-    return sorted(digits, key=lambda digit: (-strides.get(digit, 0), digit))

@@ -54,9 +54,7 @@ def _seconds(space: RowSpace, mapping: RowMapping, limits: DeviceLimits) -> floa
         (read + space.written_bytes) / limits.bandwidth,
         (moved + space.written_bytes) / limits.cache_bandwidth,
     )
-    return limits.launch_seconds + max(
-        memory / share, max(waves * chain, issued) / limits.clock
-    )
+    return limits.launch_seconds + max(memory / share, max(waves * chain, issued) / limits.clock)
 
 
 def _combining(mapping: RowMapping, limits: DeviceLimits, model: Model) -> float:
