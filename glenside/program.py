@@ -309,9 +309,9 @@ class Program:
         return replace(recipe.prove(seconds), changed=changed)
 
     def explain_mapping(self) -> MappingExplanation:
-        """How each product of a program for a GPU is mapped to the device, and why: the chosen
-        mapping, where in the term each loop comes from, every constraint with its numbers, and what
-        other kinds of mappings there were. Printing it shows a text.
+        """How each product and reduction over rows of a program for a GPU is mapped to the device,
+        and why: the chosen mapping, where in the term each loop comes from, every constraint with
+        its numbers, and what other kinds of mappings there were. Printing it shows a text.
 
         Of a program that was loaded, what would be chosen here and now is told.
 
@@ -335,6 +335,7 @@ class Program:
             self.inputs,
             self._params,
             target.limits,
+            target.dialect,
             chooser(target.limits),
             {each.space: each.mapping for each in made},
             self.names,

@@ -35,6 +35,9 @@ def element_kernel(
 class ElementNest(Nest):
     """A nest whose outer loops are the threads of a launch."""
 
+    predicted: float | None = None
+    """Seconds that its mapping is predicted to take, if it has one."""
+
     def __init__(self, builder: KernelBuilder, step: Kernel, limits: DeviceLimits) -> None:
         super().__init__(builder, step)
         self.limits = limits
@@ -46,7 +49,13 @@ class ElementNest(Nest):
         made = self.finish(self.body())
         function = made.function.with_attr("global_symbol", name)
         return DeviceKernel(
-            name, made.arguments, self.grid, self.block, function, writes=made.writes
+            name,
+            made.arguments,
+            self.grid,
+            self.block,
+            function,
+            writes=made.writes,
+            predicted=self.predicted,
         )
 
     def spread(self, extents: Sequence[int], body: Callable[[Index], Stmt]) -> Stmt:

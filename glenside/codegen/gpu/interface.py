@@ -34,6 +34,8 @@ Choose = Callable[["ProductSpace", "DeviceLimits"], "ProductMapping | None"]
 """Names the mapping of a product, from a tuning file say; None: the one predicted to be fastest."""
 
 
+Numbers = int | np.ndarray[Any, Any]
+"""One number, or one for each of several mappings."""
 Model = Mapping[str, float]
 """Constants of a model of time, by name."""
 
@@ -130,17 +132,15 @@ class DeviceLimits:
         """The number in the architecture's name; 0 without one."""
         return int("".join(c for c in self.architecture if c.isdigit()) or 0)
 
-    def occupancy(self, threads: int, local_bytes: int, registers: int = 0) -> int:
-        """Groups that one compute unit holds at a time, at least 1: of so many threads, bytes of
-        local memory (and 1,024 of the device's own), and registers of a thread."""
-        held = [
-            self.unit_groups,
-            self.unit_threads // threads,
-            self.unit_local_bytes // (local_bytes + 1024),
-        ]
-        if registers:
-            held.append(self.unit_registers // (registers * threads))
-        return max(1, min(held))
+    def occupancy(self, threads: Numbers, local_bytes: Numbers, registers: Numbers) -> Any:
+        """Groups that one compute unit holds at a time, at least 1.
+
+        :param local_bytes: of a group; the device keeps 1,024 more for itself.
+        :param registers: of a thread.
+        """
+        held: Any = np.minimum(self.unit_groups, self.unit_threads // threads)
+        held = np.minimum(held, self.unit_local_bytes // (local_bytes + 1024))
+        return np.maximum(1, np.minimum(held, self.unit_registers // (registers * threads)))
 
     def check(self, kernel: DeviceKernel) -> None:
         """Refuses a kernel that the device would not launch.

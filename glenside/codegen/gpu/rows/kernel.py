@@ -18,7 +18,7 @@ from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.fallback import ElementNest
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits, Dialect
 from glenside.codegen.gpu.rows.mapping import RowMapping
-from glenside.codegen.gpu.rows.space import RowSpace, of_one, worth_holding
+from glenside.codegen.gpu.rows.space import RowSpace, rows_of, worth_holding
 from glenside.codegen.kernels import KernelBuilder
 from glenside.codegen.loops import (
     Expr,
@@ -51,11 +51,7 @@ class RowNest(ElementNest):
     ) -> None:
         super().__init__(builder, step, limits)
         self.dialect = dialect
-        if step.rows is not None:
-            self.shape = step.rows
-        else:
-            assert step.anchor is not None
-            self.shape = of_one(step.anchor)
+        self.shape = rows_of(step)
         self.result = step.anchor or step.tail
         self.chain = self.shape.chain
         self.whole = _moves_along(self.shape.positions[self.result], self.shape.item)
@@ -139,10 +135,8 @@ class RowNest(ElementNest):
 
     def mapped(self, name: str, mapping: RowMapping) -> DeviceKernel:
         """The launch by a mapping."""
-        self.mapping = mapping
-        kernel = self.device_kernel(name)
-        kernel.predicted = mapping.predicted or None
-        return kernel
+        self.mapping, self.predicted = mapping, mapping.predicted or None
+        return self.device_kernel(name)
 
     def body(self) -> Stmt:
         """The whole launch."""

@@ -52,8 +52,12 @@ class RowSpace:
         )
 
 
-def of_one(anchor: Term) -> Rows:
-    """The rows of a single reduction: what it reads is the space."""
+def rows_of(step: Kernel) -> Rows:
+    """The rows of a chain, or of a single reduction: of that, what it reads is the space."""
+    if step.rows is not None:
+        return step.rows
+    anchor = step.anchor
+    assert anchor is not None
     (child,) = anchor.children
     digits = tuple(range(len(child.shape)))
     item = frozenset(digits[child.type.split :])

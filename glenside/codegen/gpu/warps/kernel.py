@@ -59,16 +59,8 @@ class WarpNest(UnitNest[WarpTiling]):
             template("results"),
             template("warp_product"),
         )
-        return DeviceKernel(
-            name,
-            arguments,
-            tiling.grid,
-            (tiling.threads, 1, 1),
-            source=source,
-            library=library,
-            local_bytes=tiling.local_bytes(self.rows_fast),
-            writes=self.tail if self.mapping.split == 1 else None,
-            predicted=self.mapping.predicted or None,
+        return self._launched(
+            name, source, arguments, library, writes=self.tail if self.mapping.split == 1 else None
         )
 
     def kernels(self, name: str) -> list[DeviceKernel]:
