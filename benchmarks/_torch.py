@@ -167,7 +167,7 @@ def network_microseconds(
     kind = getattr(torch, dtype)
     result = {}
     net = made.eval().cuda().to(kind)
-    for layout in LAYOUTS:
+    for layout in LAYOUTS if len(shape) == 4 else LAYOUTS[:1]:
         form = memory_format(layout)
         net = net.to(memory_format=form)
         sets = [

@@ -15,7 +15,7 @@ from glenside.codegen.gpu.rows.mapping import RowMapping
 from glenside.codegen.gpu.rows.space import RowSpace
 from glenside.codegen.gpu.space import ProductSpace, product_space
 from glenside.codegen.gpu.tensor.printer import Unprintable
-from glenside.codegen.kernels import KernelBuilder
+from glenside.codegen.kernel.builder import KernelBuilder
 from glenside.codegen.program.record import Kernel
 from glenside.codegen.program.rows import reduces_rows
 from glenside.codegen.small_maps import small_map

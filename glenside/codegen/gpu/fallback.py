@@ -11,7 +11,8 @@ from typing import Any
 
 from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits
-from glenside.codegen.kernels import KernelBuilder, Nest
+from glenside.codegen.kernel.builder import KernelBuilder
+from glenside.codegen.kernel.nest import Nest
 from glenside.codegen.loops import (
     Index,
     Stmt,
@@ -76,8 +77,8 @@ class ElementNest(Nest):
 
         return launching.launch([groups], count, thread)
 
-    def _over_space(
-        self, work: int, tile: int, body: Callable[[Index, int, list[tuple[int, int]]], Stmt]
+    def over_space(
+        self, work: int, dtype: str, body: Callable[[Index, int, list[tuple[int, int]]], Stmt]
     ) -> Stmt:
         view = self.by_space or row_major(self.space)
         inner = [axis[-1][1] if axis else 0 for axis in view.axes]

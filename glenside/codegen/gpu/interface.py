@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from glenside.codegen.kernels import Argument, KernelBuilder
+from glenside.codegen.kernel.builder import Argument, KernelBuilder
 from glenside.codegen.plan import TensorMap
 from glenside.codegen.program.record import Cut
-from glenside.codegen.schedule import Machine
 from glenside.codegen.storage import Memory
 from glenside.errors import TargetError
 
@@ -207,8 +206,7 @@ class DeviceKernel:
 
 def make_builder(cut: Cut, memory: Memory | None = None) -> KernelBuilder:
     """What a program's kernels share."""
-    # The machine serves the processor's schedules only; lanes of scalars here.
-    return KernelBuilder(cut, Machine("", 4, 16), memory)
+    return KernelBuilder(cut, memory)
 
 
 def check_dtypes(cut: Cut, limits: DeviceLimits) -> None:

@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 
 from glenside.codegen.compile import lower_terms
+from glenside.codegen.cpu.schedule import PORTABLE
 from glenside.codegen.device.text import print_kernels
 from glenside.codegen.gpu.devices import device_profile
 from glenside.codegen.gpu.dispatch import make_kernels
 from glenside.codegen.gpu.interface import make_builder
 from glenside.codegen.program.cut import cut_program
 from glenside.codegen.program.record import Kernel
-from glenside.codegen.schedule import PORTABLE
 from glenside.exporters.c.functions import c_function
 from glenside.frontends.lowering.normalization import standardised
 from glenside.language import Term, topological_order

@@ -12,7 +12,7 @@ import numpy as np
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits, Dialect
 from glenside.codegen.gpu.mapping.product import ProductMapping
 from glenside.codegen.gpu.mapping.solver import Problem
-from glenside.codegen.kernels import KernelBuilder
+from glenside.codegen.kernel.builder import KernelBuilder
 from glenside.codegen.program.record import Kernel
 
 Array = np.ndarray[Any, Any]

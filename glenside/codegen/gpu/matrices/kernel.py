@@ -22,7 +22,7 @@ from glenside.codegen.gpu.interface import DeviceLimits, Dialect
 from glenside.codegen.gpu.matrices.mapping import MatrixMapping
 from glenside.codegen.gpu.matrices.tiling import as_matrices
 from glenside.codegen.gpu.space import ProductSpace
-from glenside.codegen.kernels import Argument, KernelBuilder
+from glenside.codegen.kernel.builder import Argument, KernelBuilder
 from glenside.codegen.loops import (
     Index,
     Stmt,

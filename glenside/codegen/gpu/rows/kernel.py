@@ -19,7 +19,7 @@ from glenside.codegen.gpu.fallback import ElementNest
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits, Dialect
 from glenside.codegen.gpu.rows.mapping import RowMapping
 from glenside.codegen.gpu.rows.space import RowSpace, rows_of, worth_holding
-from glenside.codegen.kernels import KernelBuilder
+from glenside.codegen.kernel.builder import KernelBuilder
 from glenside.codegen.loops import (
     Expr,
     Index,

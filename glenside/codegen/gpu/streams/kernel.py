@@ -22,7 +22,7 @@ from glenside.codegen.gpu.tensor.kernel import (
     template,
     times,
 )
-from glenside.codegen.kernels import Argument
+from glenside.codegen.kernel.builder import Argument
 from glenside.codegen.plan import TensorMap
 
 Array = np.ndarray[Any, Any]

@@ -25,7 +25,7 @@ from glenside.codegen.gpu.tensor.printer import (
     print_position,
 )
 from glenside.codegen.gpu.tensor.tiling import UnitTiling
-from glenside.codegen.kernels import Argument, KernelBuilder
+from glenside.codegen.kernel.builder import Argument, KernelBuilder
 from glenside.codegen.program.record import Kernel
 from glenside.codegen.storage import Origin, repeated
 from glenside.codegen.text.dialects import AFTER_EARLIER, CUDA

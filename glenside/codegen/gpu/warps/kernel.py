@@ -18,7 +18,7 @@ from glenside.codegen.gpu.tensor.kernel import (
     template,
 )
 from glenside.codegen.gpu.warps.tiling import Parts, WarpTiling
-from glenside.codegen.kernels import Argument
+from glenside.codegen.kernel.builder import Argument
 
 
 class WarpNest(UnitNest[WarpTiling]):
