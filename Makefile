@@ -25,7 +25,7 @@ USABLE     = import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 12))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup venv test test-torch setup-torch lint format typecheck demo bench lock clean distclean
+.PHONY: help setup venv test test-torch setup-torch lint format typecheck docs demo bench lock clean distclean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -54,6 +54,9 @@ format: $(STAMP) ## Rewrite the sources in the house style
 
 typecheck: $(STAMP) ## Check the types
 	$(PY) -m mypy $(ARGS)
+
+docs: $(VENV)/.docs ## Build the documentation's site in build/site, links and examples checked
+	NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(PY) -m mkdocs build --quiet $(ARGS)
 
 demo: $(STAMP) ## Optimise SqueezeNet for a systolic array and the CPU, run it, check the answer
 	$(PY) -m glenside.demo $(ARGS)
@@ -85,6 +88,10 @@ $(TORCH)/.installed: $(STAMP)
 	@$(PY) -m venv --clear $(TORCH)
 	@$(TORCH)/bin/python -m pip install -qq -c constraints.txt -e ".[test,torch]" \
 		torchvision timm transformers
+	@touch $@
+
+$(VENV)/.docs: $(STAMP)
+	@$(PY) -m pip install -qq -c constraints.txt -e ".[docs]"
 	@touch $@
 
 venv:
