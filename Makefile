@@ -42,7 +42,8 @@ setup-torch: $(TORCH)/.installed ## Make .venv-torch, with PyTorch and its model
 
 test-torch: $(TORCH)/.installed ## Run the tests of the PyTorch front end and backend (ARGS, JOBS)
 	$(TORCH)/bin/python -m pytest -n $(JOBS) --dist worksteal \
-		tests/frontends/torch tests/test_torch_compile.py $(ARGS)
+		tests/frontends/torch tests/test_torch_compile.py \
+		tests/test_examples.py::test_a_pytorch_module_runs_on_a_target_of_the_users_choice $(ARGS)
 
 lint: $(STAMP) ## Check style and formatting
 	$(PY) -m ruff check $(ARGS)
