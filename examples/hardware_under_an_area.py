@@ -12,9 +12,8 @@ def main() -> None:
         candidates=["vta", "systolic-array:8x8", "systolic-array:16x64"],
     )
     for point in front.points:
-        print(
-            f"area {point.area:g}: {', '.join(point.units) or 'no unit'}: {point.cycles:,.0f} cycles"
-        )
+        units = ", ".join(point.units) or "no unit"
+        print(f"area {point.area:g}: {units}: {point.cycles:,.0f} cycles")
 
 
 if __name__ == "__main__":
