@@ -16,7 +16,9 @@ from glenside.codegen.program.leaves import Leaves
 from glenside.codegen.program.ordering import (
     order_like,
     order_of_product,
+    order_with_last,
     order_with_rows_last,
+    reduced_next,
 )
 from glenside.codegen.program.record import (
     Cut,
@@ -78,6 +80,7 @@ class _Layout:
         self.stored: dict[Term, Stored] = {}
         self.since: dict[Term, int] = {}
         self.homes: list[Home] = []
+        self.reduced_next = reduced_next(cut) if cut.rows_last else {}
 
     # --- steps ----------------------------------------------------------------------------------
 
@@ -110,12 +113,14 @@ class _Layout:
             order = self._order_of_rows(term, rows)
             anchor, over = None, row_major(term.shape)
         else:
-            order = self._order(term, anchor, product)
+            order = self._order(term, anchor, product, over)
         self._store(term, order, over, term.shape if anchor is None else anchor.shape)
         if term.type.size:
             self.steps.append(Kernel(term, anchor, over, product, rows=rows))
 
-    def _order(self, term: Term, anchor: Term | None, product: Product | None) -> list[int]:
+    def _order(
+        self, term: Term, anchor: Term | None, product: Product | None, over: View
+    ) -> list[int]:
         """The order of the axes of the kernel's loop space (its anchor's, else its own)."""
         if anchor is None:
             return self._order_like(term)
@@ -125,7 +130,11 @@ class _Layout:
             return order_of_product(self.cut, anchor, product, self._known_view(product.pixels))
         operand = anchor.children[0]
         if self.cut.rows_last and anchor["function"] == "dot" and operand.op == "cart_prod":
-            return order_with_rows_last(self.cut, anchor)
+            order = order_with_rows_last(self.cut, anchor)
+            if not any(each in self.cut.weights for each in operand.children):
+                last = self.reduced_next.get(term, ())
+                return order_with_last(order, over, anchor.shape, last)
+            return order
         return self._order_like(anchor, operand)
 
     def _order_of_rows(self, term: Term, rows: Rows) -> list[int]:

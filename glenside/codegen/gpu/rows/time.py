@@ -16,11 +16,11 @@ from glenside.codegen.scalars import itemsize
 
 def first_principles(limits: DeviceLimits) -> Model:
     """Cycles: until the first element is there, until one is there again, of each element, and of
-    one step of handing totals on in registers and through local memory; how many threads have to
-    want something for the memory's whole bandwidth."""
+    one step of handing totals on in registers and through local memory, of starting a group; how
+    many threads have to want something for the memory's whole bandwidth."""
     return {
         "first": 800.0, "again": 200.0, "element": 8.0, "register": 30.0, "local": 60.0,
-        "barrier": 40.0, "busy": 0.25,
+        "barrier": 40.0, "busy": 0.25, "group": 50.0,
     }  # fmt: skip
 
 
@@ -45,7 +45,7 @@ def _seconds(space: RowSpace, mapping: RowMapping, limits: DeviceLimits) -> floa
     waves = -(-groups // (limits.compute_units * together))
     # A unit issues for four warps at a time.
     issued = space.passes * turns * model["element"] * mapping.threads / limits.warp / 4
-    issued *= groups / limits.compute_units
+    issued = (issued + model["group"]) * groups / limits.compute_units
     read = space.read_bytes * space.rows * space.length
     moved = read * (1 if mapping.held or space.passes == 1 else space.passes)
     threads = min(groups, limits.compute_units * together) * mapping.threads
