@@ -17,6 +17,7 @@ from glenside.codegen.gpu.tensor.kernel import (
     primitives,
     template,
 )
+from glenside.codegen.gpu.tensor.unit import LaneLayout
 from glenside.codegen.gpu.warps.tiling import Parts, WarpTiling
 from glenside.codegen.kernel.builder import Argument
 
@@ -85,8 +86,24 @@ class WarpNest(UnitNest[WarpTiling]):
     # --- the description --------------------------------------------------------------------------
 
     def _constants(self) -> dict[str, int]:
-        constants = super()._constants()
-        return constants | {"SPLIT": 1, "PARTS": constants["SPLIT"]}
+        constants, unit = super()._constants(), self.tiling.unit
+        return constants | {
+            "SPLIT": 1,
+            "PARTS": constants["SPLIT"],
+            "WARP": unit.threads,
+            "PRODUCT_ROWS": unit.rows,
+            "PRODUCT_POSITIONS": unit.positions,
+            "ROW_WORDS": self.layout.row_words,
+            "TOGETHER": self.layout.together,
+            "SUMS": self.layout.sums,
+        }
+
+    @property
+    def layout(self) -> LaneLayout:
+        """Which lane of a warp holds what."""
+        layout = self.tiling.unit.layout
+        assert layout is not None
+        return layout
 
     @property
     def width(self) -> int:
@@ -99,9 +116,16 @@ class WarpNest(UnitNest[WarpTiling]):
         return super().wide
 
     def _multiply(self) -> str:
+        layout = self.layout
+        places = [
+            f"static __device__ __forceinline__ int {name}(int lane, int held = 0) "
+            f"{{ return {place.text}; }}\n"
+            for name, place in layout.functions().items()
+        ]
         return indented([
-            "static __device__ __forceinline__ void multiply(float (&sums)[4],\n"
-            "    const unsigned (&rows)[4], unsigned first, unsigned second) {\n"
+            *places,
+            f"static __device__ __forceinline__ void multiply(float (&sums)[{layout.sums}],\n"
+            f"    const unsigned (&rows)[{layout.row_words}], unsigned first, unsigned second) {{\n"
             f"  warp_multiply_{KINDS[self.dtype][0]}(sums, rows, first, second);\n}}\n"
         ])  # fmt: skip
 
