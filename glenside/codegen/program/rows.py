@@ -31,7 +31,7 @@ _SHARE = 1 << 11
 """of longer ones, how many there may be for each row: one group of threads computes a row."""
 _MOST = 16
 """Materialised values that become one kernel."""
-_MOST_NODES = 400
+_MOST_NODES = 200
 _MOST_RESHAPES = 3
 """Reshapes of computed values, at each of which an index is divided anew."""
 
@@ -200,7 +200,7 @@ class _Space:
 
     def _along_row(self, axis: Axis) -> bool:
         bounds = [bound for size, low in self.item for bound in (low, low * size)]
-        atoms = split_atoms(axis, bounds)
+        atoms = split_atoms(axis, bounds) if all(stride for _, stride in axis) else None
         return atoms is not None and all(
             any(low <= stride and stride * size <= low * count for count, low in self.item)
             for size, stride in atoms
@@ -304,6 +304,8 @@ class _Space:
         )
         positions: dict[Term, tuple[tuple[int, ...], ...]] = {}
         for term, view in placed.items():
+            if any(_is_free((atom,)) and not _is_free(axis) for axis in view.axes for atom in axis):
+                return None  # An axis partly spread has no place of its own.
             axes = []
             for axis in view.axes:
                 atoms = () if _is_free(axis) else split_atoms(axis, bounds)

@@ -185,12 +185,13 @@ def test_chains_are_one_kernel(name: str) -> None:
     compare(got, right, 1e-2 if term.dtype == "bfloat16" else 2e-5)
 
 
-MAPPINGS = [RowMapping(1, 32), RowMapping(8, 4), RowMapping(64, 1), RowMapping(16, 2, 1),
-            RowMapping(4, 8, 1), RowMapping(128, 2, 1)]  # fmt: skip
+MAPPINGS = [RowMapping(1, 32), RowMapping(64, 1), RowMapping(16, 2, 1), RowMapping(128, 2, 1)]
 
 
-@pytest.mark.parametrize("name", ["layer norm", "layer norm over the channels of images",
-                                  "softmax of scores", "the norm of softmax"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    ["layer norm over the channels of images", "softmax of scores", "the norm of softmax"],
+)
 def test_every_mapping_gives_the_same(name: str) -> None:
     term = CHAINS[name]
     values = values_of(term)

@@ -98,6 +98,12 @@ def test_a_number_that_is_spread_over_other_rows_is_not_taken():
     assert not chains(b.elementwise("div", square, across))
 
 
+def test_what_is_spread_along_a_row_is_not_reduced_along_it():
+    mean = spread(b.compute("mean", b.access(X, 1)), X.shape)
+    again = b.compute("max", b.access(b.elementwise("tanh", mean), 1))
+    assert not chains(b.elementwise("neg", again))
+
+
 @pytest.mark.parametrize("shape", [(6, 5, 8), (2, 3, 40), (240,)])
 def test_places_are_known_through_reshapes(shape):
     norm = standardised(b.reshape(X, (6, 5, 8)), [1, 2], 1e-5)
