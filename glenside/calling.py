@@ -108,7 +108,7 @@ class BoundProgram:
         return self._results
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Targets:
     """What ``out=`` says of each output, None where it says nothing."""
 
@@ -132,25 +132,31 @@ def results_for(out: Any, outputs: Types, given: Mapping[str, Any]) -> Targets:
         another shape or dtype, or shares memory with an input or another output.
     """
     named = _named(out, outputs)
-    ready: dict[str, Any] = {}
+    written: list[Any] = []
+    arrays: list[tuple[str, Array]] = []
     spans: list[tuple[str, tuple[int, int]]] = []
-    for name, value in named.items():
-        if tensors.package_of(value) is None:
-            ready[name] = as_result(name, value, outputs[name])
+    for name, wanted in outputs.items():
+        value = named.get(name)
+        if value is None:
+            written.append(None)
+        elif tensors.package_of(value) is None:
+            array = as_result(name, value, wanted)
+            arrays.append((name, array))
+            written.append(array)
         else:
-            span = tensors.check_out(name, value, outputs[name])
-            spans.append((name, span))
-            ready[name] = value
-    arrays = [(name, value) for name, value in ready.items() if isinstance(value, np.ndarray)]
+            spans.append((name, tensors.check_out(name, value, wanted)))
+            written.append(value)
     if arrays:
         check_apart(arrays, _arrays(given))
     if spans:
-        there = [(n, tensors.bytes_of(v)) for n, v in given.items() if tensors.on_cuda(v)]
+        there = [(n, tensors.bytes_of(v)) for n, v in given.items() if tensors.package_of(v)]
         tensors.check_apart(spans, there)
-    return Targets([named.get(name) for name in outputs], [ready.get(name) for name in outputs])
+    return Targets([named.get(name) for name in outputs], written)
 
 
 def _named(out: Any, outputs: Types) -> dict[str, Any]:
+    if type(out) is np.ndarray and len(outputs) == 1:
+        return dict.fromkeys(outputs, out)
     names = list(outputs)
     if isinstance(out, Mapping):
         unknown = [name for name in out if name not in outputs]

@@ -141,11 +141,10 @@ class Program:
         """
         if not kwargs and len(args) == len(self.inputs):
             caller = self._caller or self._called()
-            quick = caller.quick
             if len(args) != 1 or type(args[0]) is np.ndarray or not isinstance(args[0], Mapping):
-                return caller(args) if quick is None else quick(args)
+                return caller(args) if caller.quick is None else caller.quick(args)
         given, out = self._split(args, kwargs)
-        if program := self._taking(given.keys() & self.defaults.keys()):
+        if self.defaults and (program := self._taking(given.keys() & self.defaults.keys())):
             return program.run(given, out=out)
         values = self._values(given)
         if out is None:
@@ -252,9 +251,9 @@ class Program:
 
         :raises InputError: one is missing, or there is none of a name.
         """
-        unknown = [name for name in given if name not in self.inputs]
-        missing = [name for name in self.inputs if name not in given]
-        if unknown or missing:
+        if given.keys() != self.inputs.keys():
+            unknown = [name for name in given if name not in self.inputs]
+            missing = [name for name in self.inputs if name not in given]
             problems = [f"{n!r} is not one of them" for n in unknown]
             problems += [f"{n!r} is missing" for n in missing]
             raise InputError(f"{self._takes()}: {', '.join(problems)}")

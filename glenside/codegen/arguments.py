@@ -105,6 +105,8 @@ def shared_results(name: str, other: str) -> InputError:
 
 
 def _overlap(one: Array, other: Array) -> bool:
+    if one is not other and one.flags.owndata and other.flags.owndata:
+        return False
     if not np.may_share_memory(one, other):  # Of their bounds alone.
         return False
     try:
