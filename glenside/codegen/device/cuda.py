@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from glenside.codegen.device.copies import NAME, copy_kernel
 from glenside.codegen.device.device import STAGED, Code, Launch, Memory, Refused, Unsuitable
 from glenside.codegen.device.driver import DriverLaunch, Graph
 from glenside.codegen.device.streams import Scope
-from glenside.codegen.plan import Entry
+from glenside.codegen.plan import Entry, Place
 from glenside.errors import TargetError
 
 Array = np.ndarray[Any, Any]
@@ -55,6 +56,7 @@ class CudaDevice:
         self.stream = self._cp.cuda.Stream(non_blocking=True)
         self._scope = Scope()
         self._kernels: dict[str, Any] = {}
+        self._copies: list[Any] = []
         have = self._properties["major"], self._cp.cuda.runtime.driverGetVersion()
         self._overlaps = all(one >= least for one, least in zip(have, _OVERLAPS, strict=True))
 
@@ -216,22 +218,22 @@ class CudaDevice:
         run = self.prepare([*launches] * inside)
         return [seconds / inside for seconds in self.time(run, repeat)]
 
-    # --- tensors on the device --------------------------------------------------------------------
+    def copying(
+        self, place: Place, itemsize: int, pointers: Sequence[int], back: bool
+    ) -> DriverLaunch:
+        """The kernel that copies a value row by row to where a program stores it, or back.
 
-    def view(
-        self, address: int, shape: Sequence[int], strides: Sequence[int], itemsize: int
-    ) -> Any:
-        """Memory at an address as CuPy's array of unsigned integers, without a copy; strides are in
-        bytes."""
-        count = sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
-        memory = self._cp.cuda.UnownedMemory(address, count + itemsize, None, self.number)
-        pointer = self._cp.cuda.MemoryPointer(memory, 0)
-        return self._cp.ndarray(tuple(shape), f"u{itemsize}", pointer, strides=tuple(strides))
-
-    def copy(self, target: Any, source: Any, stream: int) -> None:
-        """Copies between arrays on the device, of any strides."""
-        with self._cp.cuda.ExternalStream(stream, self.number):
-            target[...] = source
+        :param pointers: of what it copies from and to.
+        :raises TargetError: it cannot be compiled.
+        """
+        source, entry = copy_kernel(place, itemsize, back)
+        try:
+            made = self._cp.RawKernel(source, NAME, ("-std=c++17",))
+            function = made.kernel.ptr
+        except Exception as problem:  # CuPy's compilers raise errors of many kinds.
+            raise TargetError(f"{self.name} cannot compile a copy: {problem}") from problem
+        self._copies.append(made)
+        return DriverLaunch(function, entry, pointers)
 
 
 def _runs_on(built: str, device: str) -> bool:

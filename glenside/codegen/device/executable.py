@@ -6,6 +6,7 @@ graph). Host operators read and write the planned memory through copies.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,6 +36,7 @@ from glenside.codegen.plan import (
     PythonCall,
     file_hash,
     is_constant,
+    row_by_row,
     write_parameters,
 )
 from glenside.errors import InputError, TargetError
@@ -324,9 +326,7 @@ class _Opened:
             device.write(held, 0, array.view(np.uint8))
             self.memory.append(held)
         device.attempt(self.launches())
-        types = plan.taken()
-        self._taken = [_Taken(self, types[name], name, p) for name, p in plan.inputs.items()]
-        self._given = [_Given(self, place) for place in plan.outputs]
+        self._plain = all(isinstance(step, KernelCall) for step in plan.steps)
         self._sessions = {
             id(step): host_session(step, plan, self.download)
             for step in plan.steps
@@ -422,26 +422,54 @@ class _Opened:
 
         return run
 
-    def _start(self, values: Sequence[Any]) -> None:
-        if self._tensor_calls is not None:
+    def call(self, values: Sequence[Any], out: Sequence[Array | None] | None) -> list[Array]:
+        """Arrays in, arrays out."""
+        calls = self._array_calls
+        self._start(calls.taken, values)
+        calls.run()
+        results = [
+            given.fetch(None if out is None else out[number])
+            for number, given in enumerate(calls.given)
+        ]
+        self.device.finish()
+        return [result() for result in results]
+
+    def _start(self, taken: Sequence[_Taken], values: Sequence[Any]) -> None:
+        if self._tensor_calls is not None:  # Callers' streams use the same memory.
             self._tensor_calls.wait()
-        for taken, value in zip(self._taken, values, strict=True):
-            taken.send(value)
+        for each, value in zip(taken, values, strict=True):
+            each.send(value)
 
     def _run(self) -> None:
         for action in self._actions:
             action()
 
-    def call(self, values: Sequence[Any], out: Sequence[Array | None] | None) -> list[Array]:
-        """Arrays in, arrays out."""
-        self._start(values)
-        self._run()
-        results = [
-            given.fetch(None if out is None else out[number])
-            for number, given in enumerate(self._given)
+    @functools.cached_property
+    def _planned_inputs(self) -> list[_Taken]:
+        """Inputs where the plan has them."""
+        types = self.plan.taken()
+        return [
+            _Taken(self, place, self.memory[place.buffer], name, types[name])
+            for name, place in self.plan.inputs.items()
         ]
-        self.device.finish()
-        return [result() for result in results]
+
+    @functools.cached_property
+    def _array_calls(self) -> _ArrayCalls:
+        """CUDA lays out row by row on the device what the plan has otherwise."""
+        if not (self._plain and self.plan.device == "cuda"):
+            given = [_Given(self, p, self.memory[p.buffer]) for p in self.plan.outputs]
+            return _ArrayCalls(self._planned_inputs, given, self._run)
+        calls, types = self.tensor_calls(), self.plan.taken()
+        device: CudaDevice = self.device  # type: ignore[assignment]
+        taken = [
+            _Taken(self, row_by_row(place), value.buffer.home, name, types[name])
+            for (name, place), value in zip(self.plan.inputs.items(), calls.inputs, strict=True)
+        ]
+        given = [
+            _Given(self, row_by_row(place), value.buffer.home)
+            for place, value in zip(self.plan.outputs, calls.outputs, strict=True)
+        ]
+        return _ArrayCalls(taken, given, lambda: calls.at_home(device.stream.ptr))
 
     def tensor_calls(self) -> TensorCalls:
         """What the program is called by with tensors on a CUDA device."""
@@ -449,10 +477,8 @@ class _Opened:
             from glenside.codegen.device.tensor_calls import TensorCalls
 
             device: CudaDevice = self.device  # type: ignore[assignment]
-            addresses = [each.ptr for each in self.memory]
-            only = all(isinstance(step, KernelCall) for step in self.plan.steps)
-            whole = None if only else self._whole
-            self._tensor_calls = TensorCalls(self.plan, addresses, self.launches(), device, whole)
+            whole = None if self._plain else self._whole
+            self._tensor_calls = TensorCalls(self.plan, self.memory, self.launches(), device, whole)
         return self._tensor_calls
 
     def _whole(self) -> None:
@@ -482,7 +508,7 @@ class _Opened:
 
     def steps(self, values: Sequence[Any]) -> Iterator[int]:
         """Runs step by step: yields -1 once the inputs are there, then each step's number."""
-        self._start(values)
+        self._start(self._planned_inputs, values)
         yield -1
         for number, step in enumerate(self.plan.steps):
             if isinstance(step, KernelCall):
@@ -495,8 +521,8 @@ class _Opened:
 class _Transfer:
     """A place on the device, and how it is reached from the host."""
 
-    def __init__(self, opened: _Opened, place: Place) -> None:
-        self.device, self.memory = opened.device, opened.memory[place.buffer]
+    def __init__(self, opened: _Opened, place: Place, memory: Memory) -> None:
+        self.device, self.memory = opened.device, memory
         self.first, self.held, self.view = opened.span(place)
         self.shape, self.dtype = tuple(place.shape), self.view.dtype
         plain = self.held.nbytes == self.view.nbytes and self.view.flags.c_contiguous
@@ -507,8 +533,10 @@ class _Transfer:
 class _Taken(_Transfer):
     """An input."""
 
-    def __init__(self, opened: _Opened, wanted: AccessType, name: str, place: Place) -> None:
-        super().__init__(opened, place)
+    def __init__(
+        self, opened: _Opened, place: Place, memory: Memory, name: str, wanted: AccessType
+    ) -> None:
+        super().__init__(opened, place, memory)
         self.name, self.wanted = name, wanted
 
     def send(self, value: Any) -> None:
@@ -547,3 +575,13 @@ class _Given(_Transfer):
             return out
 
         return result
+
+
+@dataclass(frozen=True)
+class _ArrayCalls:
+    """What a call with arrays goes by."""
+
+    taken: Sequence[_Taken]
+    given: Sequence[_Given]
+    run: Callable[[], None]
+    """Launches what lies between."""

@@ -87,7 +87,7 @@ def check_out(name: str, value: Any, wanted: AccessType) -> tuple[int, int]:
         raise InputError(
             f"output {name!r}: out= must be contiguous and start at a multiple of {ALIGNED} bytes"
         )
-    return start, start + math.prod(wanted.shape) * np.dtype(wanted.dtype).itemsize
+    return start, start + value.nbytes
 
 
 def bytes_of(value: Any) -> tuple[int, int]:
@@ -95,6 +95,8 @@ def bytes_of(value: Any) -> tuple[int, int]:
     cannot be written to."""
     if _is_torch(value):
         start, item = value.data_ptr(), value.element_size()
+        if value.is_contiguous():
+            return start, start + value.nbytes
         steps = [item * step for step in value.stride()]
     elif _is_cupy(value):
         start, item, steps = value.data.ptr, value.itemsize, list(value.strides)

@@ -34,15 +34,16 @@ extern "C" __global__ void twice(const TYPE* x, TYPE* y) {
 """
 
 
-def program(shape=SMALL, dtype="float32"):
-    """2 (x + y), by two kernels."""
+def program(shape=SMALL, dtype="float32", turned=()):
+    """2 (x + y), by two kernels; the buffers ``turned`` hold matrices column by column."""
     size = int(np.prod(shape))
     count = np.dtype(dtype).itemsize * size
     entry = Entry([size // 128, 1, 1], [128, 1, 1])
 
     def place(buffer):
-        strides = [[[n, int(np.prod(shape[k + 1 :]))]] for k, n in enumerate(shape)]
-        return Place(buffer, 0, strides, list(shape), dtype)
+        strides = (1, shape[0]) if buffer in turned else (shape[1], 1)
+        axes = [[[n, stride]] for n, stride in zip(shape, strides, strict=True)]
+        return Place(buffer, 0, axes, list(shape), dtype)
 
     plan = Plan(4 * count, [Slot(dtype, size, offset=k * count) for k in range(4)], device="cuda")
     plan.kernels = {"add": entry, "twice": entry}
@@ -148,6 +149,21 @@ def test_what_does_not_lie_row_by_row_is_copied(torch):
     np.testing.assert_array_equal(net(turned, shifted).cpu().numpy(), right(x, y))
     got = net(cupy.asarray(x, order="F"), cupy.asarray(y))
     np.testing.assert_array_equal(cupy.asnumpy(got), right(x, y))
+
+
+@pytest.mark.parametrize("shape", [SMALL, LARGE])
+def test_what_a_program_stores_column_by_column(package, shape):
+    x, y = arrays(shape)
+    given = [package.put(each) for each in (x, y)]
+    wanted = right(x, y)
+    everywhere = program(shape, turned=(0, 1, 3))
+    only_y = program(shape, turned=(1,))
+    mixed = 2 * (x.ravel() + y.T.ravel()).reshape(shape)
+    for _ in range(2):
+        np.testing.assert_array_equal(package.get(everywhere(*given)), wanted)
+        np.testing.assert_array_equal(everywhere(x, y), wanted)
+        np.testing.assert_array_equal(package.get(only_y(*given)), mixed)
+        np.testing.assert_array_equal(only_y(x, y), mixed)
 
 
 def test_calls_run_on_the_current_stream(torch):
