@@ -279,6 +279,12 @@ def _measured(folder: Path, options: Any) -> tuple[list[dict[str, Any]], dict[st
             assert np.array_equal(_host(got), right), f"{folder.name}: {label}: other numbers"
             row(f"{label}, same", lambda tensors=tensors: program(*tensors[0]))
             row(f"{label}, {TURNS} in turn", in_turn(program, tensors))
+            if label == "JAX":
+                there = _cupy([[right]])[0][0]
+                row(
+                    "JAX, out= CuPy's",
+                    lambda tensors=tensors, there=there: program(*tensors[0], out=there),
+                )
     moved = loop(lambda: ([torch.from_numpy(a).cuda() for a in arrays[0]], out.cpu()), sync, 20)
     row("NumPy", lambda: program(*arrays[0]), device + moved)
     kept = np.empty_like(right)

@@ -6,6 +6,7 @@ graph). Host operators read and write the planned memory through copies.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -435,14 +436,9 @@ class _Opened:
         return [result() for result in results]
 
     def _start(self, taken: Sequence[_Taken], values: Sequence[Any]) -> None:
-        if self._tensor_calls is not None:  # Callers' streams use the same memory.
-            self._tensor_calls.wait()
+        self._settle()
         for each, value in zip(taken, values, strict=True):
             each.send(value)
-
-    def _run(self) -> None:
-        for action in self._actions:
-            action()
 
     @functools.cached_property
     def _planned_inputs(self) -> list[_Taken]:
@@ -458,7 +454,7 @@ class _Opened:
         """CUDA lays out row by row on the device what the plan has otherwise."""
         if not (self._plain and self.plan.device == "cuda"):
             given = [_Given(self, p, self.memory[p.buffer]) for p in self.plan.outputs]
-            return _ArrayCalls(self._planned_inputs, given, self._run)
+            return _ArrayCalls(self._planned_inputs, given, _in_order(self._actions))
         calls, types = self.tensor_calls(), self.plan.taken()
         device: CudaDevice = self.device  # type: ignore[assignment]
         taken = [
@@ -477,13 +473,20 @@ class _Opened:
             from glenside.codegen.device.tensor_calls import TensorCalls
 
             device: CudaDevice = self.device  # type: ignore[assignment]
-            whole = None if self._plain else self._whole
-            self._tensor_calls = TensorCalls(self.plan, self.memory, self.launches(), device, whole)
+            whole = None if self._plain else _in_order([*self._actions, device.finish])
+            launches = self.launches()
+            self._tensor_calls = TensorCalls(self.plan, self.memory, launches, device, whole)
         return self._tensor_calls
 
-    def _whole(self) -> None:
-        self._run()
-        self.device.finish()
+    def __del__(self) -> None:
+        # It may not have been opened whole, and the process may end.
+        with contextlib.suppress(TargetError, AttributeError):
+            self._settle()
+
+    def _settle(self) -> None:
+        """Until nothing is under way on callers' streams, which use the same memory."""
+        if self._tensor_calls is not None:
+            self._tensor_calls.wait()
 
     def run_seconds(
         self, inputs: Sequence[Mapping[str, Array]], repeat: int, inside: int, host: bool
@@ -503,6 +506,7 @@ class _Opened:
         launches = [
             each for k in range(inside) for each in self._launches(calls, sets[k % len(sets)])
         ]
+        self._settle()
         times = self.device.time(self.device.prepare(launches), repeat, host)
         return [seconds / inside for seconds in times]
 
@@ -516,6 +520,14 @@ class _Opened:
             else:
                 self._host(step)()
             yield number
+
+
+def _in_order(actions: Sequence[Callable[[], None]]) -> Callable[[], None]:
+    def run() -> None:
+        for action in actions:
+            action()
+
+    return run
 
 
 class _Transfer:

@@ -105,7 +105,8 @@ class Loans:
             done, _ = self._held.popleft()
             if event:
                 function("cuEventDestroy_v2")(done)
-            event = done
+            else:
+                event = done
         if not event:
             call("cuEventCreate", ctypes.byref(event), ctypes.c_uint(_UNTIMED))
         call("cuEventRecord", event, Handle(stream))

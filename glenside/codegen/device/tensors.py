@@ -327,12 +327,20 @@ class _DLPack(_CuPy):
     lends = True
 
     def address(self, value: Any, number: int, stream: int, kept: list[Any]) -> int | None:
-        if _is_cupy(value) or _is_torch(value) or not on_cuda(value):
+        if _is_cupy(value) or _is_torch(value):
             return super().address(value, number, stream, kept)
         wanted = self._inputs[number]
+        try:
+            borrowed = _Borrowed(value, stream or _LEGACY)
+        except Exception as problem:  # Packages' own, such as of a value that is no tensor.
+            if not on_cuda(value):
+                return None
+            told = next(iter(str(problem).splitlines()), type(problem).__name__)
+            raise InputError(f"input {wanted.name!r} is not lent by DLPack: {told}") from None
+        if borrowed.kind != _CUDA:
+            return None
         if value.shape != wanted.shape or value.dtype != wanted.dtype:
             check(wanted.name, value, wanted.type)
-        borrowed = _Borrowed(value, stream or _LEGACY)
         if borrowed.device != self._number:
             raise _elsewhere(wanted.name, borrowed.device, self._number)
         if not borrowed.plain() or borrowed.start % ALIGNED:
@@ -383,6 +391,7 @@ class _Borrowed:
         self._capsule = value.__dlpack__(stream=stream)
         self._tensor = _Tensor.from_address(_pointer_of(self._capsule, b"dltensor"))
         self.start: int = (self._tensor.data or 0) + self._tensor.offset
+        self.kind: int = self._tensor.device.kind
         self.device: int = self._tensor.device.number
 
     def plain(self) -> bool:

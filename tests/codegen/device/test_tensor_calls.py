@@ -56,7 +56,7 @@ class Driver:
 
     def __init__(self):
         self.log, self.graphs, self.nodes, self.capturing = [], {}, {}, set()
-        self.made = 100
+        self.made, self.destroyed = 100, set()
 
     def _new(self, reference):
         self.made += 1
@@ -150,7 +150,11 @@ class Driver:
     def cuGraphExecDestroy(self, graph):
         return 0
 
-    cuGraphDestroy = cuEventDestroy_v2 = cuGraphExecDestroy
+    cuGraphDestroy = cuGraphExecDestroy
+
+    def cuEventDestroy_v2(self, event):
+        self.destroyed.add(event.value)
+        return 0
 
 
 class Tensor:
@@ -398,8 +402,11 @@ def test_what_is_borrowed_is_kept_while_kernels_may_read_it(gpu):
     calls.call("any", [tensor(1)], None)
     assert [values for _, values in calls._loans._held] == [["borrowed"], ["borrowed"]]
     gpu.cuEventQuery = lambda event: 0
-    calls.call("any", [tensor(1)], None)
-    assert len(calls._loans._held) == 1
+    for _ in range(2):
+        calls.call("any", [tensor(1)], None)
+        assert len(calls._loans._held) == 1
+        assert not gpu.destroyed & {event.value for event, _ in calls._loans._held}
+    assert len(gpu.destroyed) == 1
 
 
 def test_an_order_of_streams_starts_with_none(gpu):
