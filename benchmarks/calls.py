@@ -89,7 +89,8 @@ def on_processor(options: Any) -> None:
         program = glenside.optimize(model, "cpu", check=False)
         rows += _on_processor(label, program)
     show("calls on the processor", rows, options.json)
-    show("once", _once(programs["relu(x + y), 16 x 16"]))
+    once = options.json and options.json.with_stem(f"{options.json.stem}-once")
+    show("once", _once(small), once)
 
 
 def _on_processor(label: str, program: Any) -> list[dict[str, Any]]:

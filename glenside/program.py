@@ -61,6 +61,9 @@ class DeviceTensor(Protocol):
 type Given = npt.ArrayLike | DeviceTensor
 """What a program takes for an input."""
 
+type Results = Given | Sequence[Given | None] | Mapping[str, Given] | None
+"""What ``out=`` takes."""
+
 _TEXT = "program.glenside"
 _SOURCE = "source.txt"
 _TIR = "tir.json"
@@ -117,7 +120,9 @@ class Program:
         self._terms = tuple(outputs.values()) if isinstance(outputs, Mapping) else None
 
     # Positional only: any name may be that of an input.
-    def __call__(self, /, *args: Given | Mapping[str, Given], **kwargs: Any) -> Any:
+    def __call__(
+        self, /, *args: Given | Mapping[str, Given], **kwargs: Given | Results
+    ) -> Array | tuple[Array, ...]:
         results = self.run(*args, **kwargs)
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -126,7 +131,7 @@ class Program:
         ask = getattr(self._executable, "unavailable", None)
         return None if ask is None else ask()
 
-    def run(self, /, *args: Given | Mapping[str, Given], **kwargs: Any) -> list[Any]:
+    def run(self, /, *args: Given | Mapping[str, Given], **kwargs: Given | Results) -> list[Array]:
         """All outputs as a list; arguments as for calling.
 
         ``out=`` gives what results are written to: an array or tensor for one output, one for each
@@ -152,7 +157,9 @@ class Program:
         targets = results_for(out, self.outputs, given)
         return targets.returned(self._called()(values, targets.written))
 
-    def bind(self, /, *args: Given | Mapping[str, Given], **kwargs: Any) -> BoundProgram:
+    def bind(
+        self, /, *args: Given | Mapping[str, Given], **kwargs: Given | Results
+    ) -> BoundProgram:
         """The program with buffers that every call of the result reads and writes.
 
         Arguments are as for calling, but must be arrays or tensors, which are kept and not copied:
