@@ -441,13 +441,13 @@ class Program:
         """
         folder = folder_of(directory)
         try:
-            saved_folder.publish(folder, self._write_files, self._manifest())
+            saved_folder.publish(folder, self.write_files, self.manifest())
         except OSError as problem:
             reason = problem.strerror or problem
             raise GlensideError(f"cannot save to {folder}: {reason}") from problem
 
-    def _write_files(self, folder: Path) -> None:
-        """Writes all but the manifest."""
+    def write_files(self, folder: Path) -> None:
+        """Writes all but the manifest of what :meth:`save` does."""
         if self._saved is not None:
             try:
                 self._saved.copy(folder)
@@ -473,7 +473,8 @@ class Program:
             return self._explanation.to_json()
         return None if self._explain is None else {"recipe": self._explain.to_json()}
 
-    def _manifest(self) -> dict[str, Any]:
+    def manifest(self) -> dict[str, Any]:
+        """What is said of a saved program beside its files."""
         return {
             "name": self.name,
             "inputs": _types_to_json(self.inputs),
@@ -534,7 +535,16 @@ def load(directory: str | Path, *, trusted: bool = True) -> Program:
     :raises GlensideError: the directory holds no saved program, one of another format, or one
         whose files are damaged; or something that the program needs is missing.
     """
-    return saved_folder.read(folder_of(directory), _loaded if trusted else _interpreted)
+    one = _loaded if trusted else _interpreted
+
+    def read(saved: SavedFolder) -> Program:
+        if "parts" not in saved.manifest:
+            return one(saved)
+        from glenside.shapes.saving import load_sizes
+
+        return load_sizes(saved, one, compiles=trusted)
+
+    return saved_folder.read(folder_of(directory), read)
 
 
 def _loaded(saved: SavedFolder) -> Program:

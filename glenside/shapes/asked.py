@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from glenside.errors import InputError
+from glenside.frontends import is_exported_program
 from glenside.frontends.lengths import Length, OpenModel
+from glenside.frontends.open_lengths import open_model
 from glenside.shapes.names import Name, Named, Range, parse_length, parse_range, spell
 
 Shapes = Mapping[str, Any]
@@ -25,6 +27,32 @@ def names_some(shapes: Shapes | None) -> bool:
     )
 
 
+def asked_of(
+    model: object, example_inputs: object, shapes: Shapes | None, sizes: object
+) -> tuple[Named, OpenModel] | dict[str, tuple[int, ...]] | None:
+    """What stays open of a model, by name, and where its sizes come from; or whole shapes in
+    numbers. None where shapes are as importing takes them.
+
+    :raises GlensideError: what is asked for does not fit the model, or it cannot be read.
+    """
+    meant = is_exported_program(model) and example_inputs is None and not shapes
+    if not (meant or names_some(shapes) or sizes is not None):
+        return None
+    opened = open_model(model, example_inputs)
+    if opened is None:
+        if sizes is None and not meant:
+            return None  # Importing it says what is wrong with shapes.
+        raise InputError("sizes are of a model with lengths that stay open: this one has none")
+    if meant and not opened.meant:
+        return None
+    found = asked(shapes, opened)
+    if isinstance(found, Named):
+        return found, opened
+    if sizes is not None:
+        raise InputError("sizes are of lengths that stay open: none is named in shapes=")
+    return found
+
+
 def asked(shapes: Shapes | None, model: OpenModel) -> Named | dict[str, tuple[int, ...]]:
     """The named lengths that stay open, or whole shapes in numbers where none does.
 
@@ -35,16 +63,15 @@ def asked(shapes: Shapes | None, model: OpenModel) -> Named | dict[str, tuple[in
         what the model leaves open and nobody names is in one error as well.
     """
     reading = _Reading(model)
-    for key, value in (shapes or {}).items():
-        if key in model.lengths or (_is_shape(value) and len(value) != 1):
-            reading.take(key, value)
-    for key, value in (shapes or {}).items():
-        if not (key in model.lengths or (_is_shape(value) and len(value) != 1)):
-            reading.take_name(key, value)
+    given = dict(shapes or {})
+    for key in [key for key in given if reading.is_input(key, given[key])]:
+        reading.take(key, given.pop(key))
+    for key, value in given.items():
+        reading.take_name(key, value)
     return reading.result()
 
 
-def _is_shape(value: Any) -> bool:
+def _is_shape(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, Sequence) and not isinstance(value, str | range)
 
 
@@ -78,6 +105,12 @@ class _Reading:
 
     def _class(self, name: str) -> _Class:
         return self._of.setdefault(name, _Class([name]))
+
+    def is_input(self, key: str, value: object) -> bool:
+        """Whether what is said is of an input rather than of a name."""
+        if key in self._model.lengths:
+            return True
+        return _is_shape(value) and (len(value) != 1 or key not in self._of)
 
     def take(self, name: str, shape: Sequence[object]) -> None:
         """What the user says of an input."""
