@@ -35,6 +35,8 @@ def asked_of(
 
     :raises GlensideError: what is asked for does not fit the model, or it cannot be read.
     """
+    if not isinstance(shapes, Mapping | None):
+        raise InputError(f"shapes is a mapping from names to shapes, got {type(shapes).__name__}")
     meant = is_exported_program(model) and example_inputs is None and not shapes
     if not (meant or names_some(shapes) or sizes is not None):
         return None
@@ -51,6 +53,22 @@ def asked_of(
     if sizes is not None:
         raise InputError("sizes are of lengths that stay open: none is named in shapes=")
     return found
+
+
+def in_numbers(
+    model: object, example_inputs: object, shapes: Shapes | None
+) -> dict[str, Sequence[int]] | None:
+    """Whole shapes for what is made for one size.
+
+    :raises GlensideError: a length stays open, or what is asked for does not fit the model.
+    """
+    if shapes is None:
+        return None
+    found = asked_of(model, example_inputs, shapes, None)
+    if isinstance(found, tuple):
+        names = ", ".join(found[0].ranges)
+        raise InputError(f"this is about one size: shapes must give numbers for {names}")
+    return dict(shapes if found is None else found)
 
 
 def asked(shapes: Shapes | None, model: OpenModel) -> Named | dict[str, tuple[int, ...]]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from glenside.errors import GlensideError, InputError
 from glenside.explain.records import Explanation
-from glenside.language import Term
+from glenside.language import AccessType, Term
 from glenside.program import Given, Program
 from glenside.shapes.names import Named, Range, Sizes, spell
 from glenside.shapes.naming import named_text
@@ -161,6 +161,20 @@ class ShapedProgram(Program):
     def sizes(self) -> list[dict[str, int]]:
         """Those that there are programs of."""
         return [dict(zip(self.named.ranges, each, strict=True)) for each in self._made]
+
+    def inputs_for(self, given: Mapping[str, Any]) -> dict[str, AccessType]:
+        """The types of all inputs beside some that are given; names that these do not settle have
+        the lengths that the program was explored at."""
+        lengths = dict(self.sizes[0])
+        for name, shape in self.named.shapes.items():
+            if name in given and np.ndim(given[name]) == len(shape):
+                there = zip(shape, np.shape(given[name]), strict=True)
+                lengths |= {each: n for each, n in there if isinstance(each, str)}
+        shapes = self.named.shapes_at(tuple(lengths[name] for name in self.named.ranges))
+        return {
+            name: type_.with_shape(shapes.get(name, type_.shape), type_.rank)
+            for name, type_ in self.inputs.items()
+        }
 
     def at(self, sizes: Mapping[str, int] | int | None = None, /, **named: int) -> Program:
         """The program of one size, compiled if it is not there yet: ``at(batch=8)``, or
@@ -313,7 +327,7 @@ class ShapedProgram(Program):
         with self._turn:
             made = dict(self._made)
         splits = {name: found for name in self.named.ranges if (found := self.split(name))}
-        save_sizes(directory, self, self.named, made, splits)
+        save_sizes(directory, self.name, self.named, made, splits)
 
     def __repr__(self) -> str:
         listed = ", ".join(f"{n!r} {spell(shape)}" for n, shape in self.named.shapes.items())

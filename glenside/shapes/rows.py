@@ -83,6 +83,7 @@ class _Walk:
     def __init__(self, inputs: Mapping[str, Digit], old: int, new: int) -> None:
         self._inputs, self._old, self._new = inputs, old, new
         self._done: dict[Term, Placed] = {}
+        self._lifted: dict[tuple[Term, Digit], Term] = {}
 
     def of(self, root: Term) -> Placed:
         """A term for the new number, and where it has the row."""
@@ -113,35 +114,47 @@ class _Walk:
             raise NotByRows(f"axis {axis} of {shape} does not hold {self._old} rows")
         return (*shape[:axis], length // self._old * self._new, *shape[axis + 1 :])
 
-    def lifted(self, term: Term, wanted: Digit) -> Term:
+    def lifted(self, root: Term, wanted: Digit) -> Term:
         """What is the same for all rows, where ``wanted`` is to hold their number.
 
         It is repeated along that axis: followed down to where the repetition begins.
         """
-        chain: list[Term] = []
-        at, digit = term, wanted
-        while True:
-            if at.op == "constant":
-                made, _ = self._leaf(at, digit)
-                break
-            if at.shape[digit.axis] == 1 and self._old == 1:
-                made = builders.broadcast(at, self.resized(at.shape, digit))
-                break
-            if at.op == "broadcast" and at.children[0].shape[digit.axis] == 1:
-                made = builders.broadcast(at.children[0], self.resized(at.shape, digit))
-                break
-            if at.op not in _BACK:
-                raise NotByRows(f"{at.operator.spelling} differs from row to row")
-            chain.append(at)
-            digit = _BACK[at.op](self, at, digit)
-            at = at.children[0]
-        for above in reversed(chain):
-            made, found = _RULES[above.op](self, above, [(made, digit)])
-            assert found is not None
-            digit = found
-        if digit != wanted:
-            raise NotByRows(f"{term.operator.spelling} has its rows elsewhere")
-        return _shortest(made)
+        stack = [(root, wanted)]
+        while stack:
+            term, digit = stack[-1]
+            made = self._lifted.get((term, digit)) or self._repeated(term, digit)
+            if made is None:
+                if term.op not in _BACK:
+                    raise NotByRows(f"{term.operator.spelling} differs from row to row")
+                needs = list(zip(term.children, _BACK[term.op](self, term, digit), strict=True))
+                missing = [
+                    (child, need)
+                    for child, need in needs
+                    if need is not None and (child, need) not in self._lifted
+                ]
+                if missing:
+                    stack += missing
+                    continue
+                made, found = _RULES[term.op](
+                    self,
+                    term,
+                    [(c if need is None else self._lifted[c, need], need) for c, need in needs],
+                )
+                if found != digit:
+                    raise NotByRows(f"{term.operator.spelling} has its rows elsewhere")
+            self._lifted[term, digit] = made
+            stack.pop()
+        return self._lifted[root, wanted]
+
+    def _repeated(self, term: Term, digit: Digit) -> Term | None:
+        """What is made by repetition along the very axis; None for what is not."""
+        if term.op == "constant":
+            return self._leaf(term, digit)[0]
+        if term.shape[digit.axis] == 1 and self._old == 1:
+            return builders.broadcast(term, self.resized(term.shape, digit))
+        if term.op == "broadcast" and term.children[0].shape[digit.axis] == 1:
+            return builders.broadcast(term.children[0], self.resized(term.shape, digit))
+        return None
 
     def alike(self, term: Term, operands: Sequence[Placed]) -> tuple[list[Term], Digit]:
         """Operands that have the row in one place; those that have none are repeated for each."""
@@ -177,8 +190,8 @@ class _Walk:
 
 Rule = Callable[[_Walk, Term, Sequence[Placed]], Placed]
 _RULES: dict[str, Rule] = {}
-_BACK: dict[str, Callable[[_Walk, Term, Digit], Digit]] = {}
-"""From the place of the row in a result to that in the operand, of operators of one operand."""
+_BACK: dict[str, Callable[[_Walk, Term, Digit], Sequence[Digit | None]]] = {}
+"""From the place of the row in a result to those in the operands; None for one that has none."""
 
 
 def _rule(*names: str) -> Callable[[Rule], Rule]:
@@ -207,7 +220,7 @@ def _stays(walk: _Walk, term: Term, operands: Sequence[Placed]) -> Placed:
     return _again(term, made), digit
 
 
-_BACK["access"] = _BACK["cast"] = lambda walk, term, digit: digit
+_BACK["access"] = _BACK["cast"] = _BACK["broadcast"] = lambda walk, term, digit: [digit]
 
 
 @_rule("transpose")
@@ -216,7 +229,7 @@ def _transpose(walk: _Walk, term: Term, operands: Sequence[Placed]) -> Placed:
     return _again(term, made), Digit(term["permutation"].index(digit.axis), digit.inner)
 
 
-_BACK["transpose"] = lambda walk, term, digit: Digit(term["permutation"][digit.axis], digit.inner)
+_BACK["transpose"] = lambda walk, term, digit: [Digit(term["permutation"][digit.axis], digit.inner)]
 
 
 @_rule("squeeze")
@@ -227,9 +240,9 @@ def _squeeze(walk: _Walk, term: Term, operands: Sequence[Placed]) -> Placed:
     return _again(term, made), Digit(digit.axis - (digit.axis > term["axis"]), digit.inner)
 
 
-_BACK["squeeze"] = lambda walk, term, digit: Digit(
-    digit.axis + (digit.axis >= term["axis"]), digit.inner
-)
+_BACK["squeeze"] = lambda walk, term, digit: [
+    Digit(digit.axis + (digit.axis >= term["axis"]), digit.inner)
+]
 
 
 @_rule("unsqueeze")
@@ -238,10 +251,10 @@ def _unsqueeze(walk: _Walk, term: Term, operands: Sequence[Placed]) -> Placed:
     return _again(term, made), Digit(digit.axis + (digit.axis >= term["axis"]), digit.inner)
 
 
-def _unsqueezed(walk: _Walk, term: Term, digit: Digit) -> Digit:
+def _unsqueezed(walk: _Walk, term: Term, digit: Digit) -> list[Digit]:
     if digit.axis == term["axis"]:
         raise NotByRows("unsqueeze makes the axis of rows")
-    return Digit(digit.axis - (digit.axis > term["axis"]), digit.inner)
+    return [Digit(digit.axis - (digit.axis > term["axis"]), digit.inner)]
 
 
 _BACK["unsqueeze"] = _unsqueezed
@@ -250,17 +263,17 @@ _BACK["unsqueeze"] = _unsqueezed
 @_rule("slice", "pad")
 def _elsewhere(walk: _Walk, term: Term, operands: Sequence[Placed]) -> Placed:
     made, digit = _only(operands)
-    _BACK["slice"](walk, term, digit)
+    _not_along(walk, term, digit)
     return _again(term, made), digit
 
 
-def _not_along(walk: _Walk, term: Term, digit: Digit) -> Digit:
+def _not_along(walk: _Walk, term: Term, digit: Digit) -> list[Digit]:
     if digit.axis == term["axis"]:
         raise NotByRows(f"{term.operator.spelling} along the axis of rows")
-    return digit
+    return [digit] * len(term.children)
 
 
-_BACK["slice"] = _BACK["pad"] = _not_along
+_BACK["slice"] = _BACK["pad"] = _BACK["concat"] = _not_along
 
 
 @_rule("broadcast")
@@ -270,9 +283,6 @@ def _broadcast(walk: _Walk, term: Term, operands: Sequence[Placed]) -> Placed:
     if term.children[0].shape[digit.axis] != shape[digit.axis]:
         raise NotByRows("broadcast of the axis of rows")
     return _again(term, made, shape=walk.resized(shape, digit)), digit
-
-
-_BACK["broadcast"] = lambda walk, term, digit: digit
 
 
 def _parts(type_: AccessType, digit: Digit) -> tuple[bool, Shape, Digit]:
@@ -302,9 +312,9 @@ def _reshape(walk: _Walk, term: Term, operands: Sequence[Placed]) -> Placed:
     return _shortest(result), found
 
 
-_BACK["reshape"] = _BACK["flatten"] = lambda walk, term, digit: _reshaped(
-    walk, term.type, term.children[0].type, digit
-)
+_BACK["reshape"] = _BACK["flatten"] = lambda walk, term, digit: [
+    _reshaped(walk, term.type, term.children[0].type, digit)
+]
 
 
 @_rule("windows")
@@ -315,6 +325,15 @@ def _windows(walk: _Walk, term: Term, operands: Sequence[Placed]) -> Placed:
     return _again(term, made), digit
 
 
+def _unwindowed(walk: _Walk, term: Term, digit: Digit) -> list[Digit]:
+    if digit.axis >= term.children[0].type.split:
+        raise NotByRows("windows make the axis of rows")
+    return [digit]
+
+
+_BACK["windows"] = _unwindowed
+
+
 @_rule("pair")
 def _pair(walk: _Walk, term: Term, operands: Sequence[Placed]) -> Placed:
     made, digit = walk.alike(term, operands)
@@ -322,10 +341,23 @@ def _pair(walk: _Walk, term: Term, operands: Sequence[Placed]) -> Placed:
     return make("pair", made), Digit(digit.axis + (digit.axis >= split), digit.inner)
 
 
+def _unpaired(walk: _Walk, term: Term, digit: Digit) -> list[Digit]:
+    split = term.type.split
+    if digit.axis == split:
+        raise NotByRows("pair makes the axis of rows")
+    return [Digit(digit.axis - (digit.axis > split), digit.inner)] * 2
+
+
+_BACK["pair"] = _unpaired
+
+
 @_rule("where")
 def _where(walk: _Walk, term: Term, operands: Sequence[Placed]) -> Placed:
     made, digit = walk.alike(term, operands)
     return make("where", made), digit
+
+
+_BACK["where"] = lambda walk, term, digit: [digit] * 3
 
 
 @_rule("concat")
@@ -359,6 +391,21 @@ def _cart_prod(walk: _Walk, term: Term, operands: Sequence[Placed]) -> Placed:
     return make(term.op, made, **term.attributes), digit
 
 
+def _unmultiplied(walk: _Walk, term: Term, digit: Digit) -> list[Digit | None]:
+    left, right = (child.type for child in term.children)
+    shared = term["batch"]
+    if digit.axis < shared:
+        return [digit, digit]
+    if digit.axis < left.split:
+        return [digit, None]
+    if digit.axis < left.split + right.split - shared:
+        return [None, Digit(digit.axis - left.split + shared, digit.inner)]
+    raise NotByRows(f"{term.operator.spelling} of items that hold rows")
+
+
+_BACK["cart_prod"] = _BACK["blocked"] = _unmultiplied
+
+
 @_rule("gather")
 def _gather(walk: _Walk, term: Term, operands: Sequence[Placed]) -> Placed:
     (data, at), (indices, chosen) = operands
@@ -388,9 +435,9 @@ def _computed(term: Term, digit: Digit) -> Digit:
     raise NotByRows(f"compute {term['function']} over rows")
 
 
-def _uncomputed(walk: _Walk, term: Term, digit: Digit) -> Digit:
+def _uncomputed(walk: _Walk, term: Term, digit: Digit) -> list[Digit]:
     folds = FUNCTIONS[term["function"]].kind == "fold"
-    return Digit(digit.axis + (folds and digit.axis >= term.type.split), digit.inner)
+    return [Digit(digit.axis + (folds and digit.axis >= term.type.split), digit.inner)]
 
 
 _BACK["compute"] = _uncomputed
