@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -133,7 +133,7 @@ def named_onnx(program: Program, named: Named, sizes: Sizes) -> onnx.ModelProto:
         others = [_value(each, value.name) for each in protos[1:]]
         _name_dims(value, others, base, names)
     del whole.graph.value_info[:]
-    _open_shapes(whole, protos[1:], names, program.name)
+    _open_shapes(whole, protos[1:], base, named, program.name)
     return whole
 
 
@@ -159,51 +159,92 @@ def _name_dims(
 def _open_shapes(
     whole: onnx.ModelProto,
     others: Sequence[onnx.ModelProto],
-    names: Sequence[str],
+    base: Sizes,
+    named: Named,
     called: str,
 ) -> None:
-    """Lets the shapes that Reshape is given have -1 where they hold a length that stays open.
+    """Has the lists of lengths that operators are given be worked out from the inputs' own, or hold
+    -1 for a Reshape to find out.
 
-    :raises GlensideError: something else holds one.
+    :raises GlensideError: something else holds a length that stays open.
     """
     from onnx import numpy_helper
 
-    users = {
-        name: node
-        for node in whole.graph.node
-        for position, name in enumerate(node.input)
-        if node.op_type == "Reshape" and position == 1
-    }
-    kept = {each.name: each for each in whole.graph.initializer}
+    names = list(named.ranges)
     there = [{each.name: each for each in other.graph.initializer} for other in others]
-    for name, tensor in kept.items():
-        differing = [
-            each[name]
-            for each in there
-            if name in each and each[name].SerializeToString() != tensor.SerializeToString()
-        ]
-        if not differing:
-            continue
+    computed: list[onnx.NodeProto] = []
+    for tensor in list(whole.graph.initializer):
+        name = tensor.name
+        users = [node for node in whole.graph.node if name in node.input]
+        values = [numpy_helper.to_array(each[name]) for each in there if name in each]
         value = numpy_helper.to_array(tensor)
-        moved: set[int] = set()
-        for each in differing:
-            other = numpy_helper.to_array(each)
-            if other.shape == value.shape and value.ndim == 1:
-                moved |= {*map(int, np.flatnonzero(other != value))}
-        node = users.get(name)
-        if node is None or len(moved) != 1 or -1 in value.tolist():
-            raise _built_in(called, name, names)
-        opened = value.copy()
-        opened[moved.pop()] = -1
-        tensor.CopyFrom(numpy_helper.from_array(opened, name))
+        if len(values) == len(there) and all(np.array_equal(value, each) for each in values):
+            continue
+        what = f"{users[0].op_type} {users[0].output[0]!r}" if users else name
+        plain = value.ndim == 1 and value.dtype == np.int64
+        if not plain or len(values) != len(there) or any(v.shape != value.shape for v in values):
+            raise _built_in(called, what, names)
+        moved = {k for other in values for k in map(int, np.flatnonzero(other != value))}
+        if len(moved) == 1 and all(
+            node.op_type == "Reshape" and node.input[1] == name for node in users
+        ):
+            value = value.copy()
+            value[moved.pop()] = -1
+            tensor.CopyFrom(numpy_helper.from_array(value, name))
+            continue
+        computed += _worked_out(name, value, values, base, named, what, called)
+        whole.graph.initializer.remove(tensor)
     for position, node in enumerate(whole.graph.node):
         for other in others:
             found = other.graph.node
-            same = len(found) == len(whole.graph.node) and found[position] == node
-            if not same:
-                raise _built_in(called, f"{node.op_type} {node.name or node.output[0]!r}", names)
+            if len(found) != len(whole.graph.node) or found[position] != node:
+                what = f"{node.op_type} {node.output[0]!r}"
+                raise _built_in(called, what, names)
     if any(list(other.functions) != list(whole.functions) for other in others):
         raise _built_in(called, "a function", names)
+    kept = [*computed, *whole.graph.node]
+    del whole.graph.node[:]
+    whole.graph.node.extend(kept)
+
+
+def _worked_out(
+    name: str,
+    value: np.ndarray[Any, Any],
+    others: Sequence[np.ndarray[Any, Any]],
+    base: Sizes,
+    named: Named,
+    what: str,
+    called: str,
+) -> list[onnx.NodeProto]:
+    """Nodes that make a list of lengths from the shapes of inputs."""
+    from onnx import helper, numpy_helper
+
+    names, places = list(named.ranges), list(named.places().values())
+    nodes: list[onnx.NodeProto] = []
+
+    def constant(number: int, into: str) -> str:
+        array = numpy_helper.from_array(np.array([number], np.int64), into)
+        nodes.append(helper.make_node("Constant", [], [into], value=array))
+        return into
+
+    entries = []
+    for position, number in enumerate(value.tolist()):
+        entry = f"{name}.{position}"
+        dependent = [k for k, other in enumerate(others) if other[position] != number]
+        if any(number % base[k] for k in dependent) or len(dependent) > 1:
+            raise _built_in(called, what, names)
+        if not dependent:
+            entries.append(constant(number, entry))
+            continue
+        given, axis = places[dependent[0]]
+        nodes.append(helper.make_node("Shape", [given], [f"{entry}.shape"]))
+        at = constant(axis, f"{entry}.axis")
+        nodes.append(helper.make_node("Gather", [f"{entry}.shape", at], [f"{entry}.length"]))
+        times = constant(number // base[dependent[0]], f"{entry}.times")
+        nodes.append(helper.make_node("Mul", [f"{entry}.length", times], [entry]))
+        entries.append(entry)
+    nodes.append(helper.make_node("Concat", entries, [name], axis=0))
+    return nodes
 
 
 def _built_in(called: str, what: str, names: Sequence[str]) -> GlensideError:
