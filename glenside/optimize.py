@@ -40,7 +40,7 @@ from glenside.shapes.asked import asked_of
 from glenside.shapes.forms import Reused
 from glenside.shapes.names import Named
 from glenside.shapes.program import ShapedProgram, of_sizes
-from glenside.shapes.specialise import Explored, Specialiser
+from glenside.shapes.specialise import Explored, FormBook, Specialiser
 
 if TYPE_CHECKING:
     from glenside.extraction.cost import CostModel
@@ -172,9 +172,27 @@ def _of_all_sizes(
     options: Mapping[str, Any],
 ) -> ShapedProgram:
     """The program of a model for lengths that stay open, compiled for ``sizes`` now."""
-    precision, cost_model = options["precision"], options["cost_model"]
-    costs = _costs(cost_model, chosen)
-    once = {**options, "cost_model": costs if cost_model is None else cost_model}
+    maker = Specialiser(source, named, params, form_book(chosen, params, options))
+    listed = [maker.first()] if sizes is None else named.read(sizes)
+    if not listed:
+        raise InputError("sizes is empty: leave it out to have sizes compiled when they come")
+    return of_sizes(named, maker, listed, parts=sizes is not None)
+
+
+def form_book(
+    chosen: Target, params: Mapping[str, Array] | None, options: Mapping[str, Any]
+) -> FormBook:
+    """What optimises models that are one but for their sizes.
+
+    :param options: of :func:`optimize`, but those that say what the model is.
+    """
+    about_model = ("shapes", "params", "quantize")
+    options = {**(optimize_size.__kwdefaults__ or {}), **options}
+    options = {name: value for name, value in options.items() if name not in about_model}
+    from glenside.extraction import LeastMemory
+
+    precision, costs = options["precision"], _costs(options["cost_model"], chosen)
+    once = dict(options)
 
     def change(model: Model) -> Model:
         return model if precision is None else in_precision(model, precision)
@@ -191,12 +209,8 @@ def _of_all_sizes(
 
     # A limit of memory or time is for each size anew.
     limited = options["memory_limit"] is not None or options["time_limit"] is not None
-    reuses = not limited and not isinstance(costs, _least_memory())
-    maker = Specialiser(source, named, params, change, fresh, again if reuses else None)
-    listed = [maker.first()] if sizes is None else named.read(sizes)
-    if not listed:
-        raise InputError("sizes is empty: leave it out to have sizes compiled when they come")
-    return of_sizes(named, maker, listed, parts=sizes is not None)
+    reuses = not (limited or isinstance(costs, LeastMemory))
+    return FormBook(change, fresh, again if reuses else None)
 
 
 def _compiled_again(
@@ -211,7 +225,6 @@ def _compiled_again(
     from glenside.extraction import dag_cost
 
     model, first = found.model, form.program
-    assert first is not None
     pipeline = Pipeline("the program is compiled as it was imported", progress=options["progress"])
     with pipeline.clock.stage("compile"):
         executable = _compiled(chosen, found.terms, model, options["progress"])
@@ -254,12 +267,6 @@ def _compiled(
                 progress(what, done, total)
 
         return target.compile(terms, model.inputs, model.params, progress=compiling)
-
-
-def _least_memory() -> type:
-    from glenside.extraction import LeastMemory
-
-    return LeastMemory
 
 
 def optimize_size(

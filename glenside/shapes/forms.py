@@ -26,7 +26,7 @@ class Form:
 
     model: Model
     terms: tuple[Term, ...]
-    size: str = ""
+    size: str
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,9 @@ Array = np.ndarray[Any, Any]
 TRIED = (2, 16, 64, 256, 1)
 """Lengths that are tried for names, when nobody says one: the first that the model takes."""
 
+KEPT = 2
+"""Imported models that are kept: one is compared with another."""
+
 
 @dataclass(frozen=True)
 class Split:
@@ -54,7 +57,7 @@ class Maker(Protocol):
 class Explored(Form):
     """A form and the program that was found with it."""
 
-    program: Program | None = None
+    program: Program
 
 
 Fresh = Callable[[object, Mapping[str, tuple[int, ...]] | None], Program]
@@ -63,35 +66,34 @@ Again = Callable[[Explored, Reused, Model], Program]
 """Compiles a form for another size of its model."""
 
 
-class Specialiser:
-    """Programs of any size of a model: a form once found is used again wherever that is proved.
+class FormBook:
+    """The forms that were found of one model: each is used again for every size that it is proved
+    for, and what it is not proved for is explored.
 
     :param change: what is done to a model before it is explored: half precision.
     :param again: None where each size is to be explored.
     """
 
-    def __init__(
-        self,
-        source: OpenModel,
-        named: Named,
-        params: Mapping[str, Array] | None,
-        change: Callable[[Model], Model],
-        fresh: Fresh,
-        again: Again | None,
-    ) -> None:
-        self._source, self._named, self._params = source, named, dict(params or {})
-        self._change, self._fresh, self._again = change, fresh, again
+    def __init__(self, change: Callable[[Model], Model], fresh: Fresh, again: Again | None) -> None:
+        self.change, self._fresh, self._again = change, fresh, again
         self._forms: list[Explored] = []
-        self._models: dict[Sizes, Model] = {}
-        """The models of forms, and that of the size asked for last."""
 
-    def make(self, sizes: Sizes) -> Made:
-        """The program of one size.
+    def __len__(self) -> int:
+        return len(self._forms)
 
-        :raises GlensideError: the model does not take it; says which operator asks for another.
+    def make(
+        self,
+        read: Model,
+        size: str,
+        source: object = None,
+        shapes: Mapping[str, tuple[int, ...]] | None = None,
+    ) -> Made:
+        """The program of a model of one size.
+
+        :param read: the model as it was imported, from ``source`` with these shapes.
+        :param size: what the size is called.
         """
-        read = self._read(sizes)
-        model = self._change(read)
+        model = self.change(read)
         for form in self._forms if self._again else ():
             try:
                 found = reused(form, model)
@@ -99,22 +101,44 @@ class Specialiser:
                 continue
             assert self._again is not None
             return Made(self._again(form, found, read), f"the form of {form.size}")
-        if read.defaults:  # Calls may give them: then the model is imported once more.
-            shapes = self._named.shapes_at(sizes)
-            program = self._fresh(self._source.source, shapes)
-        else:
-            program = self._fresh(read, None)
+        # Calls may give what the model holds values of: then it is imported once more.
+        again = read.defaults and source is not None
+        program = self._fresh(source, shapes) if again else self._fresh(read, None)
         if program.report.failure is None and not program.report.cut:
-            form = Explored(model, program.terms, self._named.spell(sizes), program)
-            self._forms.append(form)
+            self._forms.append(Explored(model, program.terms, size, program))
         return Made(program, "explored")
+
+
+class Specialiser:
+    """Programs of any size of a model that is imported for each."""
+
+    def __init__(
+        self,
+        source: OpenModel,
+        named: Named,
+        params: Mapping[str, Array] | None,
+        forms: FormBook,
+    ) -> None:
+        self._source, self._named, self._params = source, named, dict(params or {})
+        self._forms = forms
+        self._models: dict[Sizes, Model] = {}
+        """The models of the sizes asked for last."""
+
+    def make(self, sizes: Sizes) -> Made:
+        """The program of one size.
+
+        :raises GlensideError: the model does not take it; says which operator asks for another.
+        """
+        shapes = self._named.shapes_at(sizes)
+        size = self._named.spell(sizes)
+        return self._forms.make(self._read(sizes), size, self._source.source, shapes)
 
     def split(self, sizes: Sizes, parts: Sizes) -> Split | None:
         """How a call of ``sizes`` runs as calls of ``parts``; None where that is not proved."""
-        one, other = (self._change(self._read(each)) for each in (parts, sizes))
+        one, other = (self._forms.change(self._read(each)) for each in (parts, sizes))
         try:
             axes, _, _ = axes_of_rows(one, other)
-            found = reused(Form(one, tuple(one.roots)), other)
+            found = reused(Form(one, tuple(one.roots), ""), other)
         except NotByRows:
             return None
         names = {self._named.shapes[name][axis] for name, axis in axes.items()}
@@ -152,13 +176,13 @@ class Specialiser:
             try:
                 model = self._source.load(self._named.shapes_at(sizes), self._params or None)
             except GlensideError as problem:
-                if not self._forms:
-                    raise
+                if not len(self._forms):
+                    raise  # What is wrong is not this size.
                 raise type(problem)(f"with {self._named.spell(sizes)} {problem}") from problem
             held = self._named.shapes.keys() & self._params.keys()
             if held:
                 raise InputError(f"params: {held.pop()!r} has lengths that are to stay open")
-            if len(self._models) > len(self._forms):
-                self._models.popitem()
+            if len(self._models) >= KEPT:
+                del self._models[next(iter(self._models))]
             self._models[sizes] = model
         return self._models[sizes]
