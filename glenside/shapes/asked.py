@@ -221,10 +221,12 @@ class _Reading:
         """What stays open, by name, or nothing but numbers."""
         shapes: dict[str, tuple[int | str, ...]] = {}
         missing: dict[str, str] = {}
-        for name, lengths in self._found.items():
-            if lengths is None:
+        for name, found in self._found.items():
+            if found is None:
                 missing[name] = "(...)"
                 continue
+            # Names may have become one since they were looked up.
+            lengths = [self._of[n.names[0]] if isinstance(n, _Class) else n for n in found]
             shown = [self._shown(each, axis) for axis, each in enumerate(lengths)]
             if any(each is None or _is_open(each) for each in lengths):
                 missing[name] = spell(shown)
