@@ -75,7 +75,8 @@ class ShapedProgram(Program):
         self._runs: dict[Sizes, Program | _InParts] = {k: m.program for k, m in made.items()}
         self._turn = threading.RLock()
         order = list(self.inputs)
-        self._places = [(order.index(name), axis) for name, axis in named.places().values()]
+        self._named_places = list(named.places().values())
+        self._places = [(order.index(name), axis) for name, axis in self._named_places]
         self._tell()
 
     # --- calls ------------------------------------------------------------------------------------
@@ -86,8 +87,11 @@ class ShapedProgram(Program):
     ) -> Array | tuple[Array, ...]:
         try:
             # The program itself finds out what is wrong with inputs that disagree.
-            sizes = tuple([args[at].shape[axis] for at, axis in self._places])  # type: ignore[union-attr]
-            found = self._runs[sizes]
+            given: Any = args
+            places: Any = self._places
+            if kwargs or type(args[0]) is dict:
+                given, places = kwargs or args[0], self._named_places
+            found = self._runs[tuple([given[at].shape[axis] for at, axis in places])]
         except (AttributeError, IndexError, KeyError, TypeError):
             found = self._for(args, kwargs)
         try:
