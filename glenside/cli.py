@@ -38,6 +38,7 @@ from glenside.language import AccessType, random_inputs
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
 from glenside.program import Program
 from glenside.quantization import Quantization
+from glenside.shapes.asked import in_numbers
 from glenside.shapes.program import ShapedProgram
 from glenside.user_modules import import_module
 
@@ -552,7 +553,7 @@ def explore(
     exploration = glenside.explore(
         model,
         _named(target),
-        shapes=_shapes(shape),
+        shapes=in_numbers(model, None, _shapes(shape)),
         params=read_npz(params) if params else None,
         **_rules(rules, add_rules, imports),
         cost_models=None if cost_model is None else [cost_model],
