@@ -14,9 +14,10 @@ from glenside.hw_targets import Accelerator, targets
 from glenside.hw_targets.registry import REGISTRY
 from glenside.language import invocation
 from glenside.optimize import optimize
-from glenside.program import Program, load
+from glenside.program import Program
 from glenside.quantization import Quantization
 from glenside.report import Report
+from glenside.saved_programs import load
 
 # Calls in programs find their units on the one list of what programs run on.
 invocation.found_by(REGISTRY.look_for_unit)

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import sys
 import time
 from collections import Counter
@@ -37,6 +38,8 @@ from glenside.language import AccessType, random_inputs
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
 from glenside.program import Program
 from glenside.quantization import Quantization
+from glenside.shapes.asked import in_numbers
+from glenside.shapes.program import ShapedProgram
 from glenside.user_modules import import_module
 
 if TYPE_CHECKING:
@@ -78,7 +81,9 @@ ShapeOption = Annotated[
     typer.Option(
         "--shape",
         metavar="NAME=D,D,...",
-        help="The shape of a dynamic input; repeat it for several inputs.",
+        help="The shape of a dynamic input; repeat it for several. A length may be a name that "
+        "stays open, with a range: x=batch=1..64,3,224,224. What the model names is given as "
+        "batch=4 or batch=1..64.",
     ),
 ]
 ParamsOption = Annotated[
@@ -149,6 +154,14 @@ def optimize(
     rules: RulesOption = None,
     add_rules: AddRulesOption = None,
     shape: ShapeOption = None,
+    size: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=N,...",
+            help="A size of what --shape leaves open to compile now, as batch=8,seq=128, or 8 "
+            "where there is one name; repeat it for several.",
+        ),
+    ] = None,
     params: ParamsOption = None,
     output: Annotated[
         Path | None,
@@ -223,6 +236,7 @@ def optimize(
             model,
             _named(target),
             shapes=_shapes(shape),
+            sizes=_sizes(size),
             params=read_npz(params) if params else None,
             **_rules(rules, add_rules, imports),
             precision=precision,
@@ -544,7 +558,7 @@ def explore(
     exploration = glenside.explore(
         model,
         _named(target),
-        shapes=_shapes(shape),
+        shapes=in_numbers(model, None, _shapes(shape)),
         params=read_npz(params) if params else None,
         **_rules(rules, add_rules, imports),
         cost_models=None if cost_model is None else [cost_model],
@@ -1053,21 +1067,49 @@ def _progress() -> Iterator[Listener | None]:
         yield listener
 
 
-def _shapes(options: list[str] | None) -> dict[str, tuple[int, ...]] | None:
+_LENGTH = r"\s*(?:\d+|\d*\.\.\d*|[^\W\d][\w.\-/:]*(?:=\d*\.\.\d*)?)\s*"
+_SHAPE = re.compile(rf"(?P<name>.+?)=(?P<lengths>(?:{_LENGTH}(?:,{_LENGTH})*,?)?)")
+
+
+def _shapes(options: list[str] | None) -> dict[str, Any] | None:
     if not options:
         return None
-    shapes = {}
+    shapes: dict[str, Any] = {}
     for option in options:
-        name, equals, dims = option.rpartition("=")
-        try:
-            if not (equals and name):
-                raise ValueError
-            shapes[name] = tuple(int(d) for d in dims.split(",") if d.strip())
-        except ValueError:
+        match = _SHAPE.fullmatch(option)
+        if match is None:
             raise InputError(
-                f"--shape is written NAME=D,D,... such as x=1,3,224,224; got {option!r}"
-            ) from None
+                "--shape is written NAME=D,D,... such as x=1,3,224,224 or x=batch=1..64,3,224,224; "
+                f"got {option!r}"
+            )
+        lengths = [each.strip() for each in match["lengths"].split(",") if each.strip()]
+        if (
+            len(lengths) == 1
+            and lengths[0].startswith((*"0123456789", ".."))
+            and ".." in lengths[0]
+        ):
+            shapes[match["name"]] = lengths[0]
+            continue
+        shapes[match["name"]] = tuple(int(d) if d.isdecimal() else d for d in lengths)
     return shapes
+
+
+def _sizes(options: list[str] | None) -> Any:
+    if not options:
+        return None
+    sizes: list[int | dict[str, int]] = []
+    try:
+        for option in options:
+            if "=" in option:
+                entries = (each.rpartition("=") for each in option.split(","))
+                sizes.append({name.strip(): int(number) for name, _, number in entries})
+            else:
+                sizes += [int(each) for each in option.split(",")]
+    except ValueError:
+        raise InputError(
+            f"--size is written batch=8,seq=128, or 8 where there is one name; got {option!r}"
+        ) from None
+    return sizes
 
 
 def _inputs(program: Program, options: list[str], seed: int) -> dict[str, Array]:
@@ -1086,7 +1128,10 @@ def _inputs(program: Program, options: list[str], seed: int) -> dict[str, Array]
                 raise InputError(f"--input {option}: say for which input, as NAME={file}")
             name = free[0]
         given[name] = read_array(path)
-    missing: dict[str, AccessType] = {n: t for n, t in program.inputs.items() if n not in given}
+    taken = program.inputs
+    if isinstance(program, ShapedProgram) and given:
+        taken = program.inputs_for(given)
+    missing: dict[str, AccessType] = {n: t for n, t in taken.items() if n not in given}
     return given | random_inputs(missing, seed)
 
 

@@ -26,6 +26,7 @@ from glenside.language import Model, Term, topological_order
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
 from glenside.memory_limit import check_held, parse_bytes, with_scratch
 from glenside.pipeline import EXPLAINING, Imported, Pipeline
+from glenside.precision import in_precision
 from glenside.program import Program
 from glenside.report import (
     Report,
@@ -35,12 +36,22 @@ from glenside.report import (
     count_offloads,
     count_units,
 )
+from glenside.shapes.asked import asked_of
+from glenside.shapes.forms import Reused
+from glenside.shapes.names import Named
+from glenside.shapes.program import ShapedProgram, of_sizes
+from glenside.shapes.specialise import Explored, FormBook, Specialiser
 
 if TYPE_CHECKING:
     from glenside.extraction.cost import CostModel
+    from glenside.frontends.lengths import OpenModel
     from glenside.rewrites.ruleset import Rule, RuleSet
 
 Array = np.ndarray[Any, Any]
+type Shape = Sequence[int | str] | int | str
+"""A shape whose lengths are numbers or names; or, of a name, its number or range."""
+type Sizes = Sequence[int] | Sequence[Mapping[str, int]] | Mapping[str, Sequence[int]] | int
+"""Sizes of what is named: numbers where there is one name, else by name."""
 
 
 def optimize(
@@ -48,7 +59,8 @@ def optimize(
     example_inputs: object = None,
     target: str | Target | None = None,
     *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Mapping[str, Shape] | None = None,
+    sizes: Sizes | None = None,
     params: Mapping[str, Array] | None = None,
     precision: str | None = None,
     node_limit: int = NODE_LIMIT,
@@ -73,7 +85,13 @@ def optimize(
         one tensor; it is exported for their shapes and dtypes, which fix the dynamic dimensions of
         an ``ExportedProgram``. For any other model the target may stand here.
     :param target: name of a target, such as ``"cpu"``, the default, or ``"systolic-array:16x16"``.
-    :param shapes: shapes of inputs with dynamic dimensions, by name.
+    :param shapes: shapes of inputs with dynamic dimensions, by name. Lengths that are names stay
+        open: ``{"x": ("batch", 3, 224, 224)}``, or ``"batch=1..64"`` with a range. What the model
+        itself names is fixed by ``{"batch": 4}`` and left open by ``{"batch": "1..64"}``. The
+        program is then a :class:`~glenside.shapes.program.ShapedProgram`, for all sizes.
+    :param sizes: sizes of what stays open that are compiled now: ``[1, 8, 32]``, or mappings from
+        names where there are several. Others run as parts of these where that is proved to be the
+        same, else they are compiled when they come; without ``sizes`` all are compiled so.
     :param params: arrays of parameters the model names but does not hold.
     :param precision: ``"float16"`` or ``"bfloat16"`` computes what the model has in float32 in 16
         bits, sums in float32; inputs and outputs keep their dtypes. By default nothing is changed.
@@ -115,6 +133,165 @@ def optimize(
         isinstance(example_inputs, str) or hasattr(example_inputs, "cost_model")
     ):
         example_inputs, target = None, cast("str | Target", example_inputs)
+    options: dict[str, Any] = {
+        "precision": precision,
+        "node_limit": node_limit,
+        "iter_limit": iter_limit,
+        "time_limit": time_limit,
+        "memory_limit": memory_limit,
+        "cost_model": cost_model,
+        "extractor": extractor,
+        "ilp_limit": ilp_limit,
+        "rules": rules,
+        "add_rules": add_rules,
+        "check": check,
+        "egraph": egraph,
+        "progress": progress,
+    }
+    chosen = find_target("cpu" if target is None else target)
+    asked = asked_of(model, example_inputs, shapes, sizes)
+    if not isinstance(asked, tuple):
+        whole = cast("Mapping[str, Sequence[int]] | None", shapes) if asked is None else asked
+        return optimize_size(
+            model, example_inputs, chosen, shapes=whole, params=params, quantize=quantize, **options
+        )
+    named, source = asked
+    if quantize is not None:
+        raise InputError(
+            f"quantising is for one size: {', '.join(named.ranges)} must be a number in shapes="
+        )
+    return _of_all_sizes(source, named, sizes, chosen, params, options)
+
+
+def _of_all_sizes(
+    source: OpenModel,
+    named: Named,
+    sizes: object,
+    chosen: Target,
+    params: Mapping[str, Array] | None,
+    options: Mapping[str, Any],
+) -> ShapedProgram:
+    """The program of a model for lengths that stay open, compiled for ``sizes`` now."""
+    maker = Specialiser(source, named, params, form_book(chosen, params, options))
+    listed = [maker.first()] if sizes is None else named.read(sizes)
+    if not listed:
+        raise InputError("sizes is empty: leave it out to have sizes compiled when they come")
+    return of_sizes(named, maker, listed, parts=sizes is not None)
+
+
+def form_book(
+    chosen: Target, params: Mapping[str, Array] | None, options: Mapping[str, Any]
+) -> FormBook:
+    """What optimises models that are one but for their sizes.
+
+    :param options: of :func:`optimize`, but those that say what the model is.
+    """
+    about_model = ("shapes", "params", "quantize")
+    options = {**(optimize_size.__kwdefaults__ or {}), **options}
+    options = {name: value for name, value in options.items() if name not in about_model}
+    from glenside.extraction import LeastMemory
+
+    precision, costs = options["precision"], _costs(options["cost_model"], chosen)
+    once = dict(options)
+
+    def change(model: Model) -> Model:
+        return model if precision is None else in_precision(model, precision)
+
+    def fresh(model: object, shapes: Mapping[str, tuple[int, ...]] | None) -> Program:
+        given = params if shapes is not None else None
+        made = optimize_size(model, None, chosen, shapes=shapes, params=given, **once)
+        once["egraph"] = None  # It is of the first size.
+        return made
+
+    def again(form: Explored, found: Reused, read: Model) -> Program:
+        unchanged = None if precision is None else read
+        return _compiled_again(form, found, unchanged, chosen, costs, options)
+
+    # A limit of memory or time is for each size anew.
+    limited = options["memory_limit"] is not None or options["time_limit"] is not None
+    reuses = not (limited or isinstance(costs, LeastMemory))
+    return FormBook(change, fresh, again if reuses else None)
+
+
+def _compiled_again(
+    form: Explored,
+    found: Reused,
+    unchanged: Model | None,
+    chosen: Target,
+    costs: CostModel,
+    options: Mapping[str, Any],
+) -> Program:
+    """The program of a form for another size of its model."""
+    from glenside.extraction import dag_cost
+
+    model, first = found.model, form.program
+    pipeline = Pipeline("the program is compiled as it was imported", progress=options["progress"])
+    with pipeline.clock.stage("compile"):
+        executable = _compiled(chosen, found.terms, model, options["progress"])
+    report = replace(
+        first.report,
+        seconds=Seconds.of(pipeline.clock.seconds),
+        cost_before=dag_cost(model.roots, costs, model.params.keys()),
+        cost_after=dag_cost(found.terms, costs, model.params.keys()),
+        memory=getattr(executable, "footprint", None),
+        max_rel_error=None,
+        unchecked=None,
+        steps=0,
+        precision_loss=None,
+    )
+    program = Program(
+        model.name,
+        model.inputs,
+        dict(zip(model.outputs, found.terms, strict=True)),
+        executable,
+        report,
+        params=model.params,
+        names=model.names,
+    )
+    if options["check"]:
+        _check(program, Imported(model, None, unchanged), {}, pipeline)
+    program.requirements = model.requirements
+    return program
+
+
+def _compiled(
+    target: Target, terms: Sequence[Term], model: Model, progress: Progress | None
+) -> Executable:
+    """The executable of a program, made in steps between which it can be interrupted."""
+    with between_steps() as interrupted:
+
+        def compiling(what: str, done: int, total: int) -> None:
+            interrupted()
+            check_time()
+            if progress:
+                progress(what, done, total)
+
+        return target.compile(terms, model.inputs, model.params, progress=compiling)
+
+
+def optimize_size(
+    model: object,
+    example_inputs: object,
+    chosen: Target,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    params: Mapping[str, Array] | None = None,
+    precision: str | None = None,
+    node_limit: int = NODE_LIMIT,
+    iter_limit: int = ITER_LIMIT,
+    time_limit: float | None = None,
+    memory_limit: int | float | str | None = None,
+    cost_model: CostModel | str | None = None,
+    extractor: str = "best",
+    ilp_limit: float | None = None,
+    rules: Sequence[RuleSet | Rule] | None = None,
+    add_rules: Sequence[RuleSet | Rule] | None = None,
+    quantize: object = None,
+    check: bool = True,
+    egraph: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Program:
+    """As :func:`optimize`, for lengths that are all known."""
     most = None if memory_limit is None else parse_bytes(memory_limit)
     from glenside.explain.accounting import UNACCOUNTED, account
     from glenside.exporters.egraph import save_egraph
@@ -128,7 +305,6 @@ def optimize(
         time_limit=time_limit,
         own_costs=own_costs,
     )
-    chosen = find_target("cpu" if target is None else target)
     costs = _costs(cost_model, chosen)
     using = pipeline.rules(chosen.rules, rules, add_rules)
     clock, deadline, failure, cut = (
@@ -162,7 +338,7 @@ def optimize(
 
     def given(names: Iterable[str]) -> Program:
         """The same with inputs that the model has values of as inputs of every call."""
-        return optimize(
+        return optimize_size(
             model,
             example_inputs,
             chosen,
@@ -190,20 +366,10 @@ def optimize(
             cut += ["explain"] * accounted.cut
 
     def compiled(progress: Progress | None = None) -> Executable:
-        with between_steps() as interrupted:
-
-            def compiling(what: str, done: int, total: int) -> None:
-                interrupted()
-                check_time()
-                if progress:
-                    progress(what, done, total)
-
-            made = with_scratch(chosen, scratch).compile(
-                extracted.terms, imported.inputs, imported.params, progress=compiling
-            )
-            if most is not None:
-                check_held(made, most)
-            return made
+        made = _compiled(with_scratch(chosen, scratch), extracted.terms, imported, progress)
+        if most is not None:
+            check_held(made, most)
+        return made
 
     executable: Executable
     with clock.stage("compile"):
@@ -276,7 +442,7 @@ def optimize(
             if not (problem.rewriting and any(using)):
                 raise
             failure.tell("check", problem)
-            program = optimize(
+            program = optimize_size(
                 model,
                 example_inputs,
                 chosen,

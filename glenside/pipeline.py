@@ -22,6 +22,7 @@ from glenside.language import Model
 from glenside.limits import ITER_LIMIT, NODE_LIMIT
 from glenside.memory_limit import Compiling, forms, hold
 from glenside.precision import in_precision, without_halves
+from glenside.shapes.asked import in_numbers
 
 if TYPE_CHECKING:
     from glenside.extraction import CostModel, Extraction
@@ -130,7 +131,7 @@ class Pipeline:
         self,
         model: object,
         *,
-        shapes: Mapping[str, Sequence[int]] | None = None,
+        shapes: Mapping[str, Any] | None = None,
         params: Mapping[str, Array] | None = None,
         precision: str | None = None,
         quantize: object = None,
@@ -143,6 +144,7 @@ class Pipeline:
         if precision is not None and quantize is not None:
             raise InputError("precision and quantize both say what to compute in: give one of them")
         with self.clock.stage("import") as step:
+            shapes = in_numbers(model, example_inputs, shapes)
             read = load_model(
                 model, shapes=shapes, params=params, example_inputs=example_inputs, progress=step
             )

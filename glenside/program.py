@@ -23,7 +23,7 @@ from glenside.errors import (
     UnknownRule,
 )
 from glenside.explain.records import Explanation
-from glenside.files import folder_of
+from glenside.files import Json, folder_of
 from glenside.hw_targets.target import Executable, Runnable
 from glenside.language import (
     CALLS,
@@ -507,7 +507,7 @@ class Program:
         return self._params, outputs, self.names
 
     def save(self, directory: str | Path) -> None:
-        """Writes the program to a directory (made when missing) that :func:`load` reads.
+        """Writes the program to a directory (made when missing) that :func:`glenside.load` reads.
 
         It then runs without egglog, onnx and the TVM compiler: ``program.json`` holds inputs,
         outputs, the report and the hashes of all files, and names the folder ``code-<hash>`` that
@@ -524,13 +524,13 @@ class Program:
         """
         folder = folder_of(directory)
         try:
-            saved_folder.publish(folder, self._write_files, self._manifest())
+            saved_folder.publish(folder, self.write_files, self.manifest())
         except OSError as problem:
             reason = problem.strerror or problem
             raise GlensideError(f"cannot save to {folder}: {reason}") from problem
 
-    def _write_files(self, folder: Path) -> None:
-        """Writes all but the manifest."""
+    def write_files(self, folder: Path) -> None:
+        """Writes all but the manifest of what :meth:`save` does."""
         if self._saved is not None:
             try:
                 self._saved.copy(folder)
@@ -556,11 +556,12 @@ class Program:
             return self._explanation.to_json()
         return None if self._explain is None else {"recipe": self._explain.to_json()}
 
-    def _manifest(self) -> dict[str, Any]:
+    def manifest(self) -> dict[str, Json]:
+        """What is said of a saved program beside its files."""
         return {
             "name": self.name,
             "inputs": _types_to_json(self.inputs),
-            "outputs": self.output_names,
+            "outputs": [*self.output_names],
             "units": {unit: find_unit(unit).meaning.__module__ for unit in sorted(self._units())},
             "defaults": _types_to_json(self.defaults),
             "requires": [each.to_json() for each in self.requirements],
@@ -602,22 +603,12 @@ class _Interpreted:
         return evaluate(self._terms, {**self._params, **inputs})
 
 
-def load(directory: str | Path, *, trusted: bool = True) -> Program:
-    """The program that :meth:`Program.save` wrote, once every byte of it is found to be as written.
+def read_program(saved: SavedFolder, *, trusted: bool = True) -> Program:
+    """The program of a folder, as :func:`glenside.load` gives it.
 
-    **Loading runs code**: the compiled kernels of a program are a shared library, or source and
-    machine code for a GPU, which run with all rights of the process. The hashes that are checked
-    tell damage, not who wrote the files. Load programs of others with ``trusted=False``: they are
-    then run by the NumPy interpreter from their term and parameters alone. No library is loaded, no
-    kernel compiled, and nothing that the files name is imported; it is slow, and operators without
-    an access-pattern meaning still go to onnxruntime.
-
-    Units of one's own have to be declared before a program that calls them is loaded.
-
-    :raises GlensideError: the directory holds no saved program, one of another format, or one
-        whose files are damaged; or something that the program needs is missing.
+    :raises GlensideError: the files are damaged, or something that it needs is missing.
     """
-    return saved_folder.read(folder_of(directory), _loaded if trusted else _interpreted)
+    return _loaded(saved) if trusted else _interpreted(saved)
 
 
 def _loaded(saved: SavedFolder) -> Program:

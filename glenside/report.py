@@ -194,6 +194,14 @@ class Report:
     memory_limit: int | None = None
     """Bytes that it was to hold at most."""
 
+    inputs: dict[str, str] = field(default_factory=dict)
+    """Of a program for many sizes, the shapes of inputs by name, as ``(batch, 3, 224, 224)``; all
+    else that is told is of the size it was explored at. Empty for a program of one size."""
+    ranges: dict[str, str] = field(default_factory=dict)
+    """The names of lengths in these shapes, and the range of each, as ``1..64``."""
+    sizes: tuple[str, ...] = field(default=(), metadata=_LIST)
+    """The sizes that there are programs of, and how each came to be."""
+
     def checked(self, outcome: Checked, seconds: Seconds) -> Report:
         """The same report with the outcome of the check, and the time that took."""
         return dataclasses.replace(
@@ -253,6 +261,10 @@ class Report:
         return table
 
     def _rows(self) -> Iterable[tuple[str, str]]:
+        if self.inputs:
+            yield "inputs", ", ".join(f"{name} {shape}" for name, shape in self.inputs.items())
+            yield "lengths", ", ".join(f"{name} {each}" for name, each in self.ranges.items())
+            yield "sizes", "\n".join(self.sizes)
         yield "operators", str(self.operators)
         if self.precision:
             kept = "which sums and what halves cannot hold are kept in"

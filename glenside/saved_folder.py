@@ -70,9 +70,16 @@ class SavedFolder:
         :raises ValueError: one is not what was written.
         """
         for name, wanted in self.files.items():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(self.code / name, target / name)
             if file_digest(target / name) != wanted:
                 raise ValueError(f"{name} is not the file that was written")
+
+    def part(self, name: str, manifest: Mapping[str, Any]) -> SavedFolder:
+        """The program of its own in a folder of this one, which has this manifest."""
+        inside = f"{name}/"
+        files = {n.removeprefix(inside): d for n, d in self.files.items() if n.startswith(inside)}
+        return SavedFolder(self.folder, self.code / name, manifest, files)
 
 
 def file_digest(path: Path) -> str:
@@ -116,10 +123,9 @@ def publish(folder: Path, write: Callable[[Path], None], manifest: Mapping[str, 
             code = private / "code"
             code.mkdir()
             write(code)
-            files = {each.name: file_digest(each) for each in sorted(code.iterdir())}
-            for name in files:
-                sync(code / name)
-            sync(code)
+            files = {name: file_digest(code / name) for name in _files(code)}
+            for each in sorted((code, *code.rglob("*")), reverse=True):
+                sync(each)
             name = _name(files)
             whole = {"format": FORMAT, **manifest, "code": name, "files": files}
             write_text(private / MANIFEST, sealed(whole))
@@ -136,6 +142,17 @@ def publish(folder: Path, write: Callable[[Path], None], manifest: Mapping[str, 
             with contextlib.suppress(OSError):
                 each.rmdir()
         raise
+
+
+def _files(code: Path) -> list[str]:
+    """The files of a folder and those in it, by their paths there; folders that are empty too."""
+    found = []
+    folders = [code]
+    while folders:
+        within = list(folders.pop().iterdir())
+        folders += [each for each in within if each.is_dir()]
+        found += [each for each in within if not each.is_dir() or not any(each.iterdir())]
+    return sorted(each.relative_to(code).as_posix() for each in found)
 
 
 def _name(files: Mapping[str, str]) -> str:
@@ -163,10 +180,12 @@ def _put(code: Path, place: Path, files: Mapping[str, str]) -> None:
         if problem.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
         for name in files:  # Files that a loaded program has mapped are replaced, not changed.
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
             os.replace(code / name, place / name)
-        for each in place.iterdir():
-            if each.name not in files:
-                shutil.rmtree(each) if each.is_dir() else each.unlink()
+        for name in _files(place):
+            if name not in files:
+                more = place / name
+                more.rmdir() if more.is_dir() else more.unlink()
 
 
 @contextlib.contextmanager
@@ -274,7 +293,7 @@ def _checked(folder: Path, text: bytes) -> SavedFolder:
         if manifest["code"] != _name(files):
             raise ValueError(f"{manifest['code']} is not the hash of the files listed")
         code = (folder / manifest["code"]).resolve()
-        found = {each.name for each in code.iterdir()}
+        found = set(_files(code))
         for name in sorted(found | files.keys()):
             if name not in files:
                 raise ValueError(f"{name} does not belong to it")

@@ -21,8 +21,10 @@ from glenside.frontends.lowering.half_precision import widened_halves
 from glenside.frontends.torch.exporting import export
 from glenside.frontends.torch.importer import core_of, input_names, read_core
 from glenside.frontends.torch.values import as_array, as_tensor
-from glenside.optimize import optimize
+from glenside.hw_targets.registry import find_target
+from glenside.optimize import form_book, optimize
 from glenside.program import Program
+from glenside.shapes.specialise import FormBook
 
 Array = np.ndarray[Any, Any]
 
@@ -56,11 +58,12 @@ def backend(graph: Any, example_inputs: Sequence[Any], *, options: Any = None) -
 def _options() -> set[str]:
     """What :func:`optimize` takes that has a meaning for every graph."""
     names = set(optimize.__kwdefaults__ or {}) | {"target"}
-    return names - {"shapes", "params", "egraph", "quantize", "progress"}
+    return names - {"shapes", "sizes", "params", "egraph", "quantize", "progress"}
 
 
 class _Compiled:
-    """A graph, compiled for what it is called with."""
+    """A graph, compiled for what it is called with: explored once for all numbers of rows, where it
+    is shown to treat rows one by one."""
 
     def __init__(self, graph: Any, options: Mapping[str, Any]) -> None:
         self._graph = graph
@@ -68,6 +71,7 @@ class _Compiled:
         self._parameters = _parameters(graph)
         self._specialised: dict[tuple[Any, ...], _Specialised | None] = {}
         self._last: _Specialised | None = None
+        self._forms: FormBook | None = None
 
     def __call__(self, *args: Any) -> Any:
         import torch
@@ -109,7 +113,11 @@ class _Compiled:
         try:
             with torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)
-                return _Specialised(self._graph, args, self._parameters, self._options)
+                if self._forms is None:
+                    options = dict(self._options)
+                    target = find_target(options.pop("target", None) or "cpu")
+                    self._forms = form_book(target, None, options)
+                return _Specialised(self._graph, args, self._parameters, self._forms)
         except GlensideError as problem:
             _tell(f"PyTorch runs a graph: {problem}")
             return None
@@ -141,7 +149,7 @@ class _Specialised:
         graph: Any,
         args: Sequence[Any],
         parameters: Mapping[int, str],
-        options: Mapping[str, Any],
+        forms: FormBook,
     ) -> None:
         import torch
 
@@ -168,7 +176,9 @@ class _Specialised:
         ]
         params = {names[position]: array for position, array in held.items()}
         found = read_core(core, names, params=params)
-        self._program: Program = optimize(widened_halves(found.model), **options)
+        shapes = (tuple(args[at].shape) for at in tensors if at not in held)
+        size = ", ".join(map(str, shapes))
+        self._program: Program = forms.make(widened_halves(found.model), size).program
         self._taken = [names.index(name) for name in self._program.inputs]
         # New values of inputs, and which these are.
         self._mutated = [

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from glenside import saved_folder
 from glenside.check import has_own_numerics
@@ -15,8 +16,9 @@ from glenside.codegen.plan import Plan
 from glenside.errors import CheckFailed, GlensideError
 from glenside.files import folder_of
 from glenside.language import AccessType, memory, topological_order
-from glenside.program import Program, load
+from glenside.program import Program, read_program
 from glenside.saved_folder import SavedFolder, damaged
+from glenside.shapes.names import Named
 
 
 @dataclass(frozen=True)
@@ -38,17 +40,42 @@ def verify(directory: str | Path, *, run: bool = False) -> list[Verified]:
     :raises GlensideError: there is no saved program, or something that it needs is missing.
     """
     folder = folder_of(directory)
-    interpreted = load(folder, trusted=False)
-    found = saved_folder.read(folder, _files)
-    plan = saved_folder.read(folder, _parsed(lambda saved: read_plan(saved.code)))
-    saved_folder.read(folder, _parsed(lambda saved: _agree(interpreted, plan)))
-    found += [
+
+    def checked(saved: SavedFolder) -> list[Verified]:
+        found = _files(saved)
+        if "parts" not in saved.manifest:
+            return found + _verified(saved, run=run)
+        for number, (label, manifest) in enumerate(_parts(saved)):
+            for each in _verified(saved.part(str(number), manifest), run=run):
+                found.append(Verified(f"{each.what}, {label}", each.found))
+        return found
+
+    return saved_folder.read(folder, checked)
+
+
+def _parts(saved: SavedFolder) -> list[tuple[str, Mapping[str, Any]]]:
+    """The sizes that a program has, as they are called, and the manifest of each."""
+    named = _parsed(lambda saved: Named.from_json(saved.manifest["named"]))(saved)
+    return _parsed(
+        lambda saved: [
+            (named.spell(tuple(each["sizes"])), each["manifest"])
+            for each in saved.manifest["parts"]
+        ]
+    )(saved)
+
+
+def _verified(saved: SavedFolder, *, run: bool) -> list[Verified]:
+    """What is found of a program of one size."""
+    interpreted = read_program(saved, trusted=False)
+    plan = _parsed(lambda saved: read_plan(saved.code))(saved)
+    _parsed(lambda saved: _agree(interpreted, plan))(saved)
+    found = [
         Verified("plan", f"{len(plan.slots)} buffers, {len(plan.steps)} steps, all within bounds"),
         Verified("program", f"{len(topological_order(interpreted.terms))} terms, as inputs, "
                  "parameters and outputs are"),
     ]  # fmt: skip
     if run:
-        found.append(Verified("results", _compared(folder, interpreted)))
+        found.append(Verified("results", _compared(read_program(saved), interpreted)))
     return found
 
 
@@ -78,8 +105,7 @@ def _agree(program: Program, plan: Plan) -> None:
         raise ValueError("the plan has other outputs than the program")
 
 
-def _compared(folder: Path, interpreted: Program) -> str:
-    compiled = load(folder)
+def _compared(compiled: Program, interpreted: Program) -> str:
     missing = compiled.unavailable()
     if missing is not None:
         return f"not compared: {missing}"

@@ -256,6 +256,23 @@ def test_how_a_saved_program_was_cut_is_not_known(model, tmp_path):
     assert "only the program as compiled can do this" in done.stderr
 
 
+def test_lengths_stay_open_and_sizes_are_compiled_ahead(tmp_path):
+    onnx.save(small_network("n"), tmp_path / "net.onnx")
+    done = glenside(
+        "optimize", "net.onnx", "--shape", "n=1..8", "--size", "2,4", "-o", "out", "--json",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["inputs"] == {"image": "(n, 4, 9, 7)"} and report["ranges"] == {"n": "1..8"}
+    assert [each.split(":")[0] for each in report["sizes"]] == ["n=2", "n=4"]
+    np.save(tmp_path / "x.npy", np.zeros((3, 4, 9, 7), "float32"))
+    done = glenside("run", "out", "--input", "x.npy", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["outputs"]["scores"]["shape"] == [3, 5], done.stderr
+    fixed = ["run", "net.onnx", "--shape", "n=3", "--json"]
+    assert json.loads(glenside(*fixed, cwd=tmp_path).stdout)["outputs"]["scores"]["shape"] == [3, 5]
+
+
 def test_run_takes_a_model_and_random_inputs(model):
     done = glenside("run", model, "--json", "--repeat", 3)
     assert done.returncode == 0, done.stderr
@@ -310,6 +327,10 @@ def bad_files(tmp_path):
         (["optimize", "net.onnx", "--target", "systolic-array:x"], "systolic-array:RxC"),
         (["optimize", "net.onnx", "--shape", "image"], "NAME=D,D"),
         (["optimize", "net.onnx", "--shape", "imag=1,2"], "imag"),
+        (["optimize", "net.onnx", "--shape", "image=1-4,4,9,7"], "x=batch=1..64,3,224,224"),
+        (["optimize", "dynamic.onnx", "--shape", "m=1..4"], "no name of a length (batch)"),
+        (["optimize", "dynamic.onnx", "--shape", "batch=1..4", "--size", "x"], "batch=8,seq=128"),
+        (["explore", "dynamic.onnx", "--shape", "batch=1..4"], "must give numbers for batch"),
         (["optimize", "net.onnx", "--extractor", "magic"], "magic"),
         (["optimize", "net.onnx", "--cost-model", "magic"], "magic"),
         (["optimize", "net.onnx", "--params", "zip.npz"], "zip.npz"),

@@ -27,7 +27,7 @@ from glenside.language import (
 Array = np.ndarray[Any, Any]
 Shapes = Mapping[str, Sequence[int]]
 
-__all__ = ["load_model", "model_of_terms"]
+__all__ = ["is_exported_program", "is_module", "is_relay", "load_model", "model_of_terms"]
 
 
 def load_model(
@@ -48,7 +48,7 @@ def load_model(
         of an ``ExportedProgram`` they fix dynamic dimensions.
     :raises ModelError: it is none of these, or cannot be read.
     """
-    if _is_torch(model, "torch.nn.modules", "Module"):
+    if is_module(model):
         from glenside.frontends.torch import export
 
         if example_inputs is None:
@@ -58,7 +58,7 @@ def load_model(
             )
         model = export(model, example_inputs)
         example_inputs = None
-    if _is_torch(model, "torch.export", "ExportedProgram"):
+    if is_exported_program(model):
         from glenside.frontends.torch import import_torch, shapes_of
 
         if example_inputs is not None:
@@ -78,7 +78,7 @@ def load_model(
         return widened_halves(import_relax(model, shapes=shapes, params=params, progress=progress))
     if isinstance(model, str | os.PathLike) and not _is_relay_text(model):
         _check_file(model)
-    if _is_relay(model):
+    if is_relay(model):
         from glenside.frontends.relay import import_relay
 
         return widened_halves(import_relay(model, shapes=shapes, params=params, progress=progress))
@@ -93,6 +93,16 @@ def load_model(
 
     source: Any = model
     return widened_halves(import_model(source, shapes=shapes, params=params, progress=progress))
+
+
+def is_module(model: object) -> bool:
+    """Whether a model is a PyTorch module."""
+    return _is_torch(model, "torch.nn.modules", "Module")
+
+
+def is_exported_program(model: object) -> bool:
+    """Whether a model is what ``torch.export`` makes."""
+    return _is_torch(model, "torch.export", "ExportedProgram")
 
 
 def _is_torch(model: object, module: str, name: str) -> bool:
@@ -130,7 +140,7 @@ def _is_relay_text(model: object) -> TypeGuard[str]:
     return isinstance(model, str) and _RELAY.match(model.encode()) is not None
 
 
-def _is_relay(model: object) -> TypeGuard[str | os.PathLike[str]]:
+def is_relay(model: object) -> TypeGuard[str | os.PathLike[str]]:
     """Relay text, or a file that is called or begins like some."""
     if not isinstance(model, str | os.PathLike):
         return False

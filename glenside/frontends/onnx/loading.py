@@ -376,3 +376,12 @@ def _bind(
             if known != length:
                 where = "another axis" if source == info.name else f"input {source!r}"
                 raise ModelError(f"{said}, and {dim} is {known} by {where}")
+
+
+def declared_lengths(info: onnx.ValueInfoProto) -> list[int | str | None] | None:
+    """Axis lengths of an input: numbers, names, and None where the model has neither; None for an
+    unknown rank or what is no tensor."""
+    if info.type.WhichOneof("value") != "tensor_type":
+        return None
+    dims = _dims(info)
+    return None if dims is None else [None if isinstance(each, Unnamed) else each for each in dims]

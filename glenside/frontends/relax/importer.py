@@ -70,6 +70,33 @@ def import_relax(
     return Model(name, inputs, weights, outputs, walk.names, counts, asked)
 
 
+def declared_lengths(module: Any) -> dict[str, list[int | str | None] | None]:
+    """Axis lengths of the parameters that are inputs: numbers, names, and None for expressions of
+    names; None for an unknown rank.
+
+    :raises ModelError: the module has no function to import.
+    """
+    main, _ = _entry(module)
+    unique = _last_occurrences(main.params)
+    attributes = main.attrs or {}
+    held = len(attributes["params"]) if "params" in attributes else 0
+    count = int(attributes["num_input"]) if "num_input" in attributes else len(unique) - held
+    found: dict[str, list[int | str | None] | None] = {}
+    for name, type_ in _flattened(unique[:count]):
+        dims = dims_of(type_)
+        found[name] = None if dims is None else [_said(dim) for dim in dims]
+    return found
+
+
+def _said(dim: Any) -> int | str | None:
+    """A length as a number or a name; None for an expression of names."""
+    from tvm import tirx
+
+    if isinstance(dim, tirx.IntImm):
+        return int(dim.value)
+    return str(dim.name) if isinstance(dim, tirx.Var) else None
+
+
 def _entry(module: Any) -> tuple[Any, str]:
     """The function to import and a name for the model."""
     from tvm import relax

@@ -74,6 +74,22 @@ def import_relay(
     return Model(source.model, inputs, kept, outputs, walk.names, counts, asked)
 
 
+def declared_lengths(text_or_path: str | os.PathLike[str]) -> dict[str, list[int | str | None]]:
+    """Axis lengths of the parameters that are inputs, None where the text has a ``?``.
+
+    :raises ModelError: the text is no Relay module.
+    """
+    found: dict[str, list[int | str | None]] = {}
+    position = 0
+    for parameter in _read(text_or_path).main.parameters:
+        for name, type_ in flat_parameters(parameter.name, parameter.type):
+            open_ = isinstance(type_, TensorType) and None in type_.shape
+            if isinstance(type_, TensorType) and (open_ or is_input(position, name)):
+                found[name] = [*type_.shape]
+            position += 1
+    return found
+
+
 def seeded_arrays(
     text_or_path: str | os.PathLike[str], *, seed: int = 0, shapes: Shapes | None = None
 ) -> dict[str, Array]:

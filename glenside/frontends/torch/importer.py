@@ -209,19 +209,19 @@ def _fixed(program: Any, shapes: Shapes, names: Sequence[str]) -> Any:
                 not isinstance(n, int) or n == g for n, g in zip(lengths, given, strict=True)
             )
             if not fits:
-                stated = ", ".join(map(_called, lengths))
+                stated = ", ".join(map(called, lengths))
                 raise ModelError(f"shapes: input {name!r} is of shape ({stated}), given {given}")
         elif dynamic:
             axis = dynamic[0]
-            stated = ", ".join(map(_called, lengths))
+            stated = ", ".join(map(called, lengths))
             raise ModelError(
-                f"input {name!r} has the dynamic dimension {_called(lengths[axis])} (axis {axis} "
+                f"input {name!r} has the dynamic dimension {called(lengths[axis])} (axis {axis} "
                 f"of ({stated})): give its shape with shapes={{{name!r}: (...)}}"
             )
     return with_shapes(program, shapes, names) if open_ else program
 
 
-def _called(length: Any) -> str:
+def called(length: Any) -> str:
     """What the user calls a length: the name of a ``Dim``, where that is still known."""
     inner = getattr(length, "node", None)
     env = getattr(inner, "shape_env", None)
