@@ -23,23 +23,21 @@ from rich.table import Table
 from rich.text import Text
 
 import glenside
-from glenside import start_up
+from glenside import disk_cache, start_up
 from glenside.array_files import read_array, read_npz, write_npz
 from glenside.errors import CheckFailed, Damaged, GlensideError, InputError
-from glenside.explore_hardware import AREAS, SOLVER_LIMIT
 from glenside.files import write_bytes, write_text
-from glenside.hardware_front import check_plot_path
-from glenside.hw_targets.registry import REGISTRY, find_target
-from glenside.hw_targets.target import Progress as Listener
-from glenside.hw_targets.target import check_can_save
 from glenside.interrupt import left_behind
 from glenside.language import AccessType, random_inputs
-from glenside.limits import ITER_LIMIT, NODE_LIMIT
-from glenside.program import Program
-from glenside.quantization import Quantization
+from glenside.limits import AREAS, ITER_LIMIT, NODE_LIMIT, SOLVER_LIMIT
+from glenside.program_cache import ProgramCache
 from glenside.user_modules import import_module
 
+# What rewrites, compiles and draws is loaded by the verbs that need it.
 if TYPE_CHECKING:
+    from glenside.hw_targets.target import Progress as Listener
+    from glenside.program import Program
+    from glenside.report import Report
     from glenside.rewrites.ruleset import Rule, RuleSet
     from glenside.rewrites.soundness import Verdict
     from glenside.tune import BuiltProduct
@@ -207,21 +205,38 @@ def optimize(
             metavar="FILE.json", help="Write the explored e-graph, as egraph-serialize's JSON."
         ),
     ] = None,
+    cache: Annotated[
+        bool, typer.Option(help="Take from disk what was made before, and keep what is made.")
+    ] = True,
 ) -> None:
     """Optimise a model for a target and report what came of it."""
+    if not cache:
+        disk_cache.switch_off()
     if percentile is not None and quantize is None:
         raise InputError("--percentile is of the samples to quantise with: give --quantize as well")
     if ilp_limit is not None and extractor != "ilp":
         raise InputError(f"--ilp-limit is for --extractor ilp, not {extractor}")
     if output is not None:
-        check_can_save(find_target(_named(target)))  # Before all that takes long.
-    quantization = None
-    if quantize is not None:
-        quantization = Quantization(read_npz(quantize), 100.0 if percentile is None else percentile)
-    with _progress() as listener:
-        program = glenside.optimize(
+        _check_can_save(target)  # Before all that takes long.
+    kept = ProgramCache.of(
+        model,
+        _named(target),
+        files=(params, quantize),
+        unknown=[imports, rules, add_rules, time_limit, egraph, emit_c],
+        options=[shape, precision, node_limit, iter_limit, memory_limit, cost_model, extractor]
+        + [percentile, ilp_limit, check],
+    )
+    report = kept.read(output)
+    before = report is not None
+    if report is None:
+        report = _optimized(
+            kept,
+            output,
+            emit_c,
             model,
             _named(target),
+            quantize=quantize,
+            percentile=percentile,
             shapes=_shapes(shape),
             params=read_npz(params) if params else None,
             **_rules(rules, add_rules, imports),
@@ -232,24 +247,62 @@ def optimize(
             memory_limit=memory_limit,
             cost_model=cost_model,
             extractor=extractor,
-            quantize=quantization,
             ilp_limit=ilp_limit,
             check=check,
             egraph=egraph,
-            progress=listener,
+        )
+    if as_json:
+        print(json.dumps(report.to_json() | {"from_cache": before}, indent=2))
+        return
+    _out.print(report)
+    if before:
+        _out.print("made before, and kept: --no-cache makes it anew")
+    if output is not None:
+        _out.print(f"saved to {output}; run it with: glenside run {output}", soft_wrap=True)
+    if emit_c is not None:
+        _out.print(f"C source in {emit_c}; build it with: make -C {emit_c}", soft_wrap=True)
+
+
+def _optimized(
+    kept: ProgramCache,
+    output: Path | None,
+    emit_c: Path | None,
+    model: str,
+    target: str,
+    *,
+    quantize: Path | None,
+    percentile: float | None,
+    **options: Any,
+) -> Report:
+    """The report of a program that is made, saved and kept."""
+    quantization = None
+    if quantize is not None:
+        from glenside.quantization import Quantization
+
+        quantization = Quantization(read_npz(quantize), 100.0 if percentile is None else percentile)
+    with _progress() as listener:
+        program = glenside.optimize(
+            model, target, quantize=quantization, progress=listener, **options
         )
     if output is not None:
         program.save(output)
     if emit_c is not None:
         program.to_c(emit_c)
-    if as_json:
-        print(json.dumps(program.report.to_json(), indent=2))
-        return
-    _out.print(program.report)
-    if output is not None:
-        _out.print(f"saved to {output}; run it with: glenside run {output}", soft_wrap=True)
-    if emit_c is not None:
-        _out.print(f"C source in {emit_c}; build it with: make -C {emit_c}", soft_wrap=True)
+    kept.write(program.report, output)
+    return program.report
+
+
+def _check_can_save(target: str | None) -> None:
+    """:raises TargetError: programs for the target need a linker to be saved, and there is none."""
+    from glenside.codegen.linking import find_linker
+
+    try:
+        find_linker()
+    except GlensideError:
+        from glenside.hw_targets.registry import find_target
+        from glenside.hw_targets.target import check_can_save
+
+        check_can_save(find_target(_named(target)))
 
 
 @app.command()
@@ -397,6 +450,8 @@ def explore_hardware(
 ) -> None:
     """Find which units, within an area, run a model fastest."""
     if plot is not None:
+        from glenside.hardware_front import check_plot_path
+
         check_plot_path(plot)
     with _progress() as listener:
         front = glenside.explore_hardware(
@@ -710,6 +765,8 @@ def sample(
 def targets(imports: ImportOption = None) -> None:
     """List the targets."""
     table = Table("target", "what it is")
+    from glenside.hw_targets.registry import REGISTRY
+
     for kind in glenside.targets():
         table.add_row(kind.name, kind.summary)
     _out.print(table)

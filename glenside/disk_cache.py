@@ -50,6 +50,11 @@ def folder() -> Path | None:
         return None
 
 
+def switch_off() -> None:
+    """Nothing is kept, and nothing taken, by this process and those that it starts."""
+    os.environ[FOLDER] = OFF
+
+
 def size_limit() -> int:
     """Most bytes of all entries.
 
@@ -153,7 +158,7 @@ def _subfolders(root: Path) -> list[Path]:
     return [root / name for name in KINDS]
 
 
-KINDS = ("kernels", "programs", "threads", "cubins")
+KINDS = ("cubins", "kernels", "programs", "reports", "threads")
 
 
 def _path(kind: str, key: str) -> Path | None:

@@ -439,12 +439,7 @@ class Program:
         :raises GlensideError: the directory cannot be written, there is no linker, or the program
             was loaded from files that are gone or damaged by now. The directory is as it was.
         """
-        folder = folder_of(directory)
-        try:
-            saved_folder.publish(folder, self._write_files, self._manifest())
-        except OSError as problem:
-            reason = problem.strerror or problem
-            raise GlensideError(f"cannot save to {folder}: {reason}") from problem
+        saved_folder.save(folder_of(directory), self._write_files, self._manifest())
 
     def _write_files(self, folder: Path) -> None:
         """Writes all but the manifest."""
