@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from glenside import errors
 from glenside.errors import GlensideError
 from glenside.language import invocation
+from glenside.needs import require_compiler
 
 if TYPE_CHECKING:
     from glenside.explore import explore
@@ -52,6 +53,7 @@ _HOMES = {
     "optimize": "optimize",
     "targets": "hw_targets",
 }
+_COMPILING = {"explore", "explore_hardware", "optimize"}
 
 
 class _Package(ModuleType):
@@ -64,6 +66,8 @@ class _Package(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name in _COMPILING:
+            require_compiler()
         module = importlib.import_module(f"{__name__}.{_HOMES[name]}")
         found = getattr(module, name)
         setattr(self, name, found)

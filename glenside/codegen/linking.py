@@ -80,11 +80,12 @@ def _run(command: Sequence[str], work: str, path: Path, what: str) -> None:
     )
     if done.returncode:
         if os.strerror(errno.ENOSPC) in done.stdout + done.stderr:
-            raise _full(path)
+            raise full(path)
         said = (done.stderr or done.stdout).strip().splitlines() or ["it says nothing"]
         first = next((line for line in said if "error" in line), said[0])
         raise TargetError(f"{command[0]} does not {what}: {first}")
 
 
-def _full(path: Path) -> OSError:
+def full(path: Path) -> OSError:
+    """The error of a disk without room."""
     return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))

@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 class Kernels:
     """Kernels compiled in this process.
 
-    Where no linker makes a library of them, LLVM loads them, and they cannot be saved.
+    Where no linker makes a library of them, LLVM's own loader does; they are linked to be saved.
 
     :param module: TVM's IRModule of them, ``kernel_0`` and so on; there is at least one.
     :param cpu: the processor, as LLVM calls it.
@@ -32,17 +32,25 @@ class Kernels:
     def __init__(
         self, module: Any, cpu: str, threads: Threads, progress: Progress | None = None
     ) -> None:
-        self._pieces: list[Piece] = compile_pieces(module, cpu, progress)
+        self._module, self._cpu = module, cpu
+        self._made: list[Piece] | None = None
         self._library: bytes | None = None
         self._loaded: KernelLibrary | _Jit
         try:
+            self._made = compile_pieces(module, cpu, progress)
             with tempfile.TemporaryDirectory(prefix="glenside-") as folder:
                 path = Path(folder) / "kernels.so"
                 self._link(path)
                 self._library = path.read_bytes()
                 self._loaded = KernelLibrary(path, threads)
-        except (TargetError, OSError):
+        except (TargetError, OSError):  # No linker, or no room for what it makes.
             self._loaded = _Jit(in_background(build, module, cpu))
+
+    @property
+    def _pieces(self) -> list[Piece]:
+        if self._made is None:
+            self._made = compile_pieces(self._module, self._cpu)
+        return self._made
 
     def _link(self, path: Path) -> None:
         link_objects([each.object for each in self._pieces], path)

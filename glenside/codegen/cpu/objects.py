@@ -22,6 +22,7 @@ from typing import Any
 
 from glenside import disk_cache
 from glenside.codegen.cpu.threads import available_threads
+from glenside.codegen.linking import full
 from glenside.interrupt import in_background
 
 Progress = Callable[[str, int, int], None]
@@ -165,7 +166,7 @@ def _room(size: int) -> Iterator[Path]:
     if shutil.disk_usage(where).free < size:
         where = Path(tempfile.gettempdir())
     if shutil.disk_usage(where).free < size:
-        raise OSError(f"{where} has no room for {size} bytes of kernels")
+        raise full(where)
     with tempfile.TemporaryDirectory(prefix="glenside-", dir=where) as folder:
         yield Path(folder)
 

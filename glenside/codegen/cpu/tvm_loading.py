@@ -17,6 +17,7 @@ from glenside import disk_cache
 from glenside.codegen.cpu.threads import LIBRARY, Threads, tvm_threads
 from glenside.codegen.linking import compile_c
 from glenside.errors import TargetError
+from glenside.needs import COMPILER
 
 _LATE = "tvm.relax"
 _SOURCE = Path(__file__).with_name("threads.c")
@@ -45,7 +46,7 @@ def load_tvm() -> Threads:
     """
     threads = tvm_threads()  # First: it reads its thread settings once.
     if threads is None:
-        raise TargetError("compiling needs TVM: pip install 'glenside[compiler]'")
+        raise TargetError(f"programs are compiled with TVM: {COMPILER}")
     if "tvm" not in sys.modules:
         late = _Late()
         sys.meta_path.insert(0, late)
