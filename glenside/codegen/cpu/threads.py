@@ -8,7 +8,7 @@ import ctypes
 import functools
 import importlib.util
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,14 @@ class Threads:
     """The functions that kernels call, by name, and how many threads share a loop.
 
     :param functions: by their names in TVM's runtime; ctypes' functions, loaded or made.
+    :param set_count: sets that number; None where there is one thread whatever is asked for.
     """
 
-    def __init__(self, functions: Mapping[str, Any]) -> None:
+    def __init__(
+        self, functions: Mapping[str, Any], set_count: Callable[[int], object] | None = None
+    ) -> None:
         self._functions = dict(functions)
+        self._set_count = set_count
         self._count: int | None = None
 
     def address(self, name: str) -> int | None:
@@ -44,12 +48,9 @@ class Threads:
 
     def use(self, count: int) -> None:
         """That many threads share a loop from now on."""
-        if count != self._count:
-            self._set(count)
+        if count != self._count and self._set_count is not None:
+            self._set_count(count)
             self._count = count
-
-    def _set(self, count: int) -> None:
-        """There is one thread whatever is asked for."""
 
 
 class OwnThreads(Threads):
@@ -57,8 +58,8 @@ class OwnThreads(Threads):
 
     def __init__(self, path: Path) -> None:
         library = ctypes.CDLL(str(path))
-        super().__init__({name: getattr(library, name) for name in _NAMES})
-        self._set = library.glenside_threads
+        functions = {name: getattr(library, name) for name in _NAMES}
+        super().__init__(functions, library.glenside_threads)
 
 
 class TvmThreads(Threads):
@@ -71,9 +72,9 @@ class TvmThreads(Threads):
         os.environ.setdefault("TVM_BIND_THREADS", "0")
         os.environ.setdefault("TVM_NUM_THREADS", str(available_threads()))
         loaded = ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
-        super().__init__({name: getattr(loaded, name) for name in _NAMES})
         configure = tvm_ffi.get_global_func("runtime.config_threadpool")
-        self._set = lambda count: configure(1, count)
+        functions = {name: getattr(loaded, name) for name in _NAMES}
+        super().__init__(functions, lambda count: configure(1, count))
 
 
 _NAMES = ("TVMBackendParallelLaunch", "TVMBackendAllocWorkspace", "TVMBackendFreeWorkspace")
@@ -107,7 +108,8 @@ def _free(kind: int, device: int, memory: int) -> int:
 @functools.cache
 def one_thread() -> Threads:
     """No other thread: the caller runs whole loops."""
-    return Threads(dict(zip(_NAMES, (_Launch(_launch), _Allocate(_allocate), _Free(_free)))))
+    made = (_Launch(_launch), _Allocate(_allocate), _Free(_free))
+    return Threads(dict(zip(_NAMES, made, strict=True)))
 
 
 @functools.cache
