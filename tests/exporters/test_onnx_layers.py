@@ -58,6 +58,20 @@ LAYERS = {
     "volume": ("Conv", [(1, 3, 5, 6, 7)], [(4, 3, 3, 2, 3)], {"strides": [1, 2, 1]}),
     "one channel": ("Conv", [(2, 1, 9, 8)], [(4, 1, 3, 3), (4,)], {}),
     "filters given": ("Conv", [IMAGE, (4, 6, 3, 3), (4,)], [], {}),
+    "spread": ("ConvTranspose", [IMAGE], [(6, 4, 3, 3), (4,)], {"strides": [2, 3]}),
+    "spread and padded": (
+        "ConvTranspose", [IMAGE], [(6, 4, 3, 3)], {"strides": [2, 2], "pads": [1, 0, 1, 2]}
+    ),
+    "spread, with more at the end": (
+        "ConvTranspose", [IMAGE], [(6, 4, 3, 3), (4,)],
+        {"strides": [2, 3], "pads": [1, 1, 1, 1], "output_padding": [1, 2]},
+    ),
+    "spread with gaps": ("ConvTranspose", [IMAGE], [(6, 4, 2, 2)], {"strides": [3, 4]}),
+    "spread and dilated": (
+        "ConvTranspose", [IMAGE], [(6, 4, 3, 3)], {"strides": [2, 2], "dilations": [2, 1]}
+    ),
+    "spread sequence": ("ConvTranspose", [(2, 6, 5)], [(6, 4, 3), (4,)], {"strides": [3]}),
+    "spread volume": ("ConvTranspose", [(1, 3, 3, 4, 2)], [(3, 2, 2, 3, 2)], {"strides": [2, 1, 2]}),
     "maximum": ("MaxPool", [IMAGE], [], {"kernel_shape": [3, 2], "strides": [2, 1]}),
     "padded maximum": ("MaxPool", [IMAGE], [], {"kernel_shape": [3, 3], "pads": [1, 0, 1, 2]}),
     "mean": ("AveragePool", [IMAGE], [], {"kernel_shape": [3, 2], "strides": [2, 1]}),

@@ -24,6 +24,9 @@ LARGEST_FILE = 2**31 - 1
 _LARGEST_PLAIN_FILL = 16
 """Elements up to which a constant is stored rather than computed."""
 
+_BEFORE_ALL = -(2**63) + 1
+"""Where a slice ends that goes backwards to the first element."""
+
 
 @dataclass(frozen=True)
 class Value:
@@ -251,6 +254,15 @@ class Graph:
         shape[axis] = -(-(high - low) // step)
         bounds = [self.integers([number], "slice") for number in (low, high, axis, step)]
         return self.node("Slice", [x, *bounds], shape, x.dtype)
+
+    def flip(self, x: Value, axes: Sequence[int]) -> Value:
+        """``numpy.flip``."""
+        axes = [axis for axis in axes if x.shape[axis] > 1]
+        if not axes:
+            return x
+        last, end, step = ([number] * len(axes) for number in (-1, _BEFORE_ALL, -1))
+        bounds = [self.integers(each, "flip") for each in (last, end, axes, step)]
+        return self.node("Slice", [x, *bounds], x.shape, x.dtype)
 
     def gather(self, x: Value, indices: Value, axis: int) -> Value:
         """``numpy.take``."""
