@@ -59,7 +59,9 @@ _err = Console(markup=False, emoji=False, stderr=True)
 ModelArgument = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL", help="A model file: ONNX, or Relay as text (.relay).", show_default=False
+        metavar="MODEL",
+        help="A model file: ONNX, Relay as text (.relay), or PyTorch's .pt2.",
+        show_default=False,
     ),
 ]
 TargetOption = Annotated[
@@ -375,6 +377,64 @@ def run(
         table.add_row(name, *map(_cell, cells))
     _out.print(table)
     _out.print(f"{min(seconds) * 1e3:.2f} ms" + (f", best of {repeat}" if repeat > 1 else ""))
+
+
+@app.command()
+def export(
+    program: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROGRAM",
+            help="A saved program's directory, or a model file.",
+            show_default=False,
+        ),
+    ],
+    onnx: Annotated[
+        Path | None,
+        typer.Option("--onnx", metavar="FILE.onnx", help="Write the program as an ONNX model."),
+    ] = None,
+    opset: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Of --onnx; the newest that onnxruntime knows by default."),
+    ] = None,
+    relax: Annotated[
+        Path | None,
+        typer.Option("--relax", metavar="FILE.json", help="Write it as TVM's Relax module."),
+    ] = None,
+    c: Annotated[
+        Path | None,
+        typer.Option("--c", metavar="DIR", help="Write it as C source, with a Makefile."),
+    ] = None,
+    target: TargetOption = None,
+    imports: ImportOption = None,
+    rules: RulesOption = None,
+    add_rules: AddRulesOption = None,
+    shape: ShapeOption = None,
+    params: ParamsOption = None,
+) -> None:
+    """Write a saved program, or a model after optimising it for --target, for other tools.
+
+    --target, --shape, --params and rules are for models: a saved program has its own.
+    """
+    if onnx is None and relax is None and c is None:
+        raise InputError("say what to write: --onnx FILE.onnx, --relax FILE.json or --c DIR")
+    if opset is not None and onnx is None:
+        raise InputError("--opset is of an ONNX model: give --onnx as well")
+    made = _program(program, target, shape, params, rules, add_rules, imports)
+    try:
+        if onnx is not None:
+            write_bytes(onnx, made.to_onnx(opset=opset).SerializeToString())
+        if relax is not None:
+            import tvm
+
+            write_text(relax, str(tvm.ir.save_json(made.to_relax())))
+    except OSError as problem:
+        raise InputError(f"cannot write {problem.filename}: {problem.strerror}") from problem
+    if c is not None:
+        made.to_c(c)
+    for written in (onnx, relax, c):
+        if written is not None:
+            _out.print(f"written to {written}", soft_wrap=True)
 
 
 @app.command()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import mmap
 import os
 import platform
 import re
@@ -155,11 +156,14 @@ def _file(path: Path) -> str:
 
 def _beside(path: Path) -> list[Path]:
     """The files of an ONNX model that hold data of its tensors."""
-    data = path.read_bytes()
-    if b"location" not in data:
+    if path.stat().st_size == 0:
         return []
-    ends = ((match.end(), match[1][0]) for match in _LOCATION.finditer(data))
-    names = {data[end : end + length].decode(errors="replace") for end, length in ends}
+    with (
+        open(path, "rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+    ):
+        ends = ((match.end(), match[1][0]) for match in _LOCATION.finditer(data))
+        names = {data[end : end + length].decode(errors="replace") for end, length in ends}
     return [path.parent / each for each in sorted(names)]
 
 

@@ -31,7 +31,8 @@ def test_an_entry_is_found_again(folder):
 
 
 @pytest.mark.parametrize(
-    "change", [lambda d: d[:-1], lambda d: d + b"x", lambda d: b"", lambda d: d[:40] + b"?" + d[41:]]
+    "change",
+    [lambda d: d[:-1], lambda d: d + b"x", lambda d: b"", lambda d: d[:40] + b"?" + d[41:]],
 )
 def test_a_damaged_entry_is_none_and_is_replaced(change, folder):
     disk_cache.put("kernels", "k", b"some code of a kernel")

@@ -24,6 +24,9 @@ LARGEST_FILE = 2**31 - 1
 _LARGEST_PLAIN_FILL = 16
 """Elements up to which a constant is stored rather than computed."""
 
+_AXES_ARE_OPERANDS = 18
+"""The opset from which all reductions take their axes so."""
+
 _BEFORE_ALL = -(2**63) + 1
 """Where a slice ends that goes backwards to the first element."""
 
@@ -73,11 +76,12 @@ class Graph:
 
     Every method that computes appends nodes and returns the result's :class:`Value`; one that has
     nothing to do returns its operand. In a function body (``local``) constants are nodes, since
-    functions have no initializers.
+    functions have no initializers. ``opset`` is that of ONNX's own operators.
     """
 
-    def __init__(self, names: Names, local: bool = False) -> None:
+    def __init__(self, names: Names, opset: int, local: bool = False) -> None:
         self.names = names
+        self.opset = opset
         self.local = local
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
@@ -323,8 +327,14 @@ class Graph:
     def reduce(self, operator: str, x: Value, split: int) -> Value:
         """A reduction over the axes from ``split`` on."""
         work = working_dtype(operator, x.dtype)
-        axes = self.integers(range(split, x.rank), "axes")
-        done = self.node(operator, [self.cast(x, work), axes], x.shape[:split], work, keepdims=0)
+        axes = [*range(split, x.rank)]
+        given = [self.cast(x, work)]
+        attributes: dict[str, Any] = {"keepdims": 0}
+        if self.opset < _AXES_ARE_OPERANDS and operator != "ReduceSum":
+            attributes["axes"] = axes
+        else:
+            given.append(self.integers(axes, "axes"))
+        done = self.node(operator, given, x.shape[:split], work, **attributes)
         return self.cast(done, x.dtype)
 
     def gemm(self, a: Value, b: Value) -> Value:

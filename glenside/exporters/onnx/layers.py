@@ -26,6 +26,9 @@ Array = np.ndarray[Any, Any]
 _SPATIAL = range(1, 4)
 """Spatial axes for which runtimes have convolutions and poolings."""
 
+_LAYER_NORM_FROM = 17
+"""The first opset that has LayerNormalization."""
+
 _UNIT_ROUNDING = 1e-6
 """How far from 1 a factor is that only rounding keeps from it."""
 
@@ -77,9 +80,7 @@ class _Windows:
         return self.data.shape[self.split + axis]
 
 
-def _windows(
-    term: Term, program: Program, fill: float, *, spread: bool = False
-) -> _Windows | None:
+def _windows(term: Term, program: Program, fill: float, *, spread: bool = False) -> _Windows | None:
     """The windows that a term holds, whatever its outer axes are.
 
     :param fill: what the padding holds that becomes part of them.
@@ -466,7 +467,7 @@ def _affine(term: Term, program: Program) -> Step | None:
 
 def _layer_norm(term: Term, program: Program) -> Step | None:
     """What is normalised along its last axes, times a factor, perhaps with a summand."""
-    if term.dtype not in KERNELS["LayerNormalization"]:
+    if term.dtype not in KERNELS["LayerNormalization"] or program.opset < _LAYER_NORM_FROM:
         return None
     if term["function"] == "mul":
         return _normalisation(term, term, None, program)
