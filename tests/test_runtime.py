@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.models import onnxruntime_answers, small_network
 
 import glenside
 from glenside.codegen.cpu.threads import LIBRARY, OwnThreads, one_thread
 from glenside.language import builders as b
+from tests.models import onnxruntime_answers, small_network
 
 ROOT = Path(__file__).parents[1]
 IMAGE = np.random.default_rng(0).standard_normal((1, 4, 9, 7)).astype("float32")

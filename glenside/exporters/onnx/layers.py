@@ -251,7 +251,7 @@ def _as_convolution(
 
 def _turned_array(filters: Array) -> Array:
     """As :func:`_turned`, of filters by group."""
-    turned = np.flip(filters.swapaxes(1, 2), range(3, filters.ndim))
+    turned = np.flip(filters.swapaxes(1, 2), tuple(range(3, filters.ndim)))
     return turned.reshape(-1, *turned.shape[2:])
 
 
