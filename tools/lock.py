@@ -1,4 +1,4 @@
-"""Resolve ``.[dev]`` afresh, as on an empty machine, and write ``constraints.txt``; then what the
+"""Resolve ``.[dev,docs]`` afresh, as on an empty machine, and write ``constraints.txt``; then what the
 environment with PyTorch has beside it, and write ``constraints-torch.txt``."""
 
 import json
@@ -47,7 +47,7 @@ def write(name: str, header: str, versions: dict[str, str]) -> None:
 def main() -> None:
     """Write the lock files."""
     try:
-        versions = resolve("-e", ".[dev]")
+        versions = resolve("-e", ".[dev,docs]")
         write("constraints.txt", HEADER, versions)
         more = resolve("-c", "constraints.txt", *TORCH)
     except subprocess.CalledProcessError as error:
