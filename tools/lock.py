@@ -1,5 +1,5 @@
-"""Resolve ``.[dev,docs]`` afresh, as on an empty machine, and write ``constraints.txt``; then what the
-environment with PyTorch has beside it, and write ``constraints-torch.txt``."""
+"""Resolve ``.[dev,docs]`` afresh, as on an empty machine, and write ``constraints.txt``; then what
+the environment with PyTorch has beside it, and write ``constraints-torch.txt``."""
 
 import json
 import re

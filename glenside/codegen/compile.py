@@ -58,7 +58,7 @@ class Executable(launch.Executable):
         return "" if self._kernels is None else self._kernels.source
 
     def save_library(self, folder: Path) -> str | None:
-        """Writes the library, and what shares its loops among threads; nothing is compiled for it."""
+        """Writes the library, and what shares its loops among threads: no kernel is compiled."""
         if self._kernels is None:
             return None
         path = folder / LIBRARY.format("new")

@@ -72,7 +72,9 @@ LAYERS = {
         "ConvTranspose", [IMAGE], [(6, 4, 3, 3)], {"strides": [2, 2], "dilations": [2, 1]}
     ),
     "spread sequence": ("ConvTranspose", [(2, 6, 5)], [(6, 4, 3), (4,)], {"strides": [3]}),
-    "spread volume": ("ConvTranspose", [(1, 3, 3, 4, 2)], [(3, 2, 2, 3, 2)], {"strides": [2, 1, 2]}),
+    "spread volume": (
+        "ConvTranspose", [(1, 3, 3, 4, 2)], [(3, 2, 2, 3, 2)], {"strides": [2, 1, 2]}
+    ),
     "maximum": ("MaxPool", [IMAGE], [], {"kernel_shape": [3, 2], "strides": [2, 1]}),
     "padded maximum": ("MaxPool", [IMAGE], [], {"kernel_shape": [3, 3], "pads": [1, 0, 1, 2]}),
     "mean": ("AveragePool", [IMAGE], [], {"kernel_shape": [3, 2], "strides": [2, 1]}),

@@ -68,7 +68,8 @@ class KernelLibrary:
     def __init__(self, path: Path, threads: Threads) -> None:
         self._library = ctypes.CDLL(str(path))
         self._threads = threads
-        weakref.finalize(self, _ctypes.dlclose, self._library._handle).atexit = False
+        handle = self._library._handle  # noqa: SLF001  (ctypes has no other way to unload one.)
+        weakref.finalize(self, _ctypes.dlclose, handle).atexit = False
         for name in _SET:
             try:
                 pointer = ctypes.c_void_p.in_dll(self._library, f"__{name}")

@@ -70,7 +70,8 @@ def to_onnx(
     :param opset: the opset to write in; operators that it lacks are said in others.
     :raises InputError: programs are not written in that opset.
     :raises GlensideError: a tensor is neither an input nor a parameter, a host operator does not
-        exist in any opset of the model, the opset asked for lacks what is computed, or the model exceeds the 2 GiB of an ONNX file.
+        exist in any opset of the model, the opset asked for lacks what is computed, or the model
+        exceeds the 2 GiB of an ONNX file.
     """
     asked = None if opset is None else check_opset(opset)
     opsets = choose_opsets(topological_order(outputs.values()), asked) | {DOMAIN: 1}
