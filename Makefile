@@ -67,7 +67,7 @@ bench: $(STAMP) ## Run every benchmark
 		echo "== $$benchmark"; $(PY) "$$benchmark" $(ARGS); \
 	done
 
-lock: venv ## Resolve the newest versions and write them to constraints.txt
+lock: venv ## Resolve the newest versions and write them to constraints*.txt
 	$(PY) tools/lock.py
 
 clean: ## Remove caches and build products
@@ -84,10 +84,11 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PY) -m pip install -qq -c constraints.txt -e ".[dev]"
 	@touch $@
 
-$(TORCH)/.installed: $(STAMP)
+$(TORCH)/.installed: $(STAMP) constraints-torch.txt
 	@echo "installing Glenside and PyTorch into $(TORCH)"
 	@$(PY) -m venv --clear $(TORCH)
-	@$(TORCH)/bin/python -m pip install -qq -c constraints.txt -e ".[test,torch]" \
+	@$(TORCH)/bin/python -m pip install -qq -c constraints.txt -c constraints-torch.txt \
+		-e ".[test,torch]" \
 		torchvision timm transformers
 	@touch $@
 

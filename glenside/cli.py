@@ -24,25 +24,21 @@ from rich.table import Table
 from rich.text import Text
 
 import glenside
-from glenside import start_up
+from glenside import disk_cache, start_up
 from glenside.array_files import read_array, read_npz, write_npz
 from glenside.errors import CheckFailed, Damaged, GlensideError, InputError
-from glenside.explore_hardware import AREAS, SOLVER_LIMIT
 from glenside.files import write_bytes, write_text
-from glenside.hardware_front import check_plot_path
-from glenside.hw_targets.registry import REGISTRY, find_target
-from glenside.hw_targets.target import Progress as Listener
-from glenside.hw_targets.target import check_can_save
 from glenside.interrupt import left_behind
 from glenside.language import AccessType, random_inputs
-from glenside.limits import ITER_LIMIT, NODE_LIMIT
-from glenside.program import Program
-from glenside.quantization import Quantization
-from glenside.shapes.asked import in_numbers
-from glenside.shapes.program import ShapedProgram
+from glenside.limits import AREAS, ITER_LIMIT, NODE_LIMIT, SOLVER_LIMIT
+from glenside.program_cache import ProgramCache
 from glenside.user_modules import import_module
 
+# What rewrites, compiles and draws is loaded by the verbs that need it.
 if TYPE_CHECKING:
+    from glenside.hw_targets.target import Progress as Listener
+    from glenside.program import Program
+    from glenside.report import Report
     from glenside.rewrites.ruleset import Rule, RuleSet
     from glenside.rewrites.soundness import Verdict
     from glenside.tune import BuiltProduct
@@ -64,7 +60,9 @@ _err = Console(markup=False, emoji=False, stderr=True)
 ModelArgument = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL", help="A model file: ONNX, or Relay as text (.relay).", show_default=False
+        metavar="MODEL",
+        help="A model file: ONNX, Relay as text (.relay), or PyTorch's .pt2.",
+        show_default=False,
     ),
 ]
 TargetOption = Annotated[
@@ -220,21 +218,49 @@ def optimize(
             metavar="FILE.json", help="Write the explored e-graph, as egraph-serialize's JSON."
         ),
     ] = None,
+    cache: Annotated[
+        bool, typer.Option(help="Take from disk what was made before, and keep what is made.")
+    ] = True,
 ) -> None:
     """Optimise a model for a target and report what came of it."""
+    if not cache:
+        disk_cache.switch_off()
     if percentile is not None and quantize is None:
         raise InputError("--percentile is of the samples to quantise with: give --quantize as well")
     if ilp_limit is not None and extractor != "ilp":
         raise InputError(f"--ilp-limit is for --extractor ilp, not {extractor}")
     if output is not None:
-        check_can_save(find_target(_named(target)))  # Before all that takes long.
-    quantization = None
-    if quantize is not None:
-        quantization = Quantization(read_npz(quantize), 100.0 if percentile is None else percentile)
-    with _progress() as listener:
-        program = glenside.optimize(
+        _check_can_save(target)  # Before all that takes long.
+    kept = ProgramCache.of(
+        model,
+        _named(target),
+        files=(params, quantize),
+        unknown=[
+            imports,
+            rules,
+            add_rules,
+            time_limit,
+            egraph,
+            emit_c,
+            size,
+            _named_lengths(shape),
+        ],
+        options=[
+            *(shape, precision, node_limit, iter_limit, memory_limit, cost_model, extractor),
+            *(percentile, ilp_limit, check),
+        ],
+    )
+    report = kept.read(output)
+    before, saved = report is not None, ""
+    if report is None:
+        report, saved = _optimized(
+            kept,
+            output,
+            emit_c,
             model,
             _named(target),
+            quantize=quantize,
+            percentile=percentile,
             shapes=_shapes(shape),
             sizes=_sizes(size),
             params=read_npz(params) if params else None,
@@ -246,29 +272,64 @@ def optimize(
             memory_limit=memory_limit,
             cost_model=cost_model,
             extractor=extractor,
-            quantize=quantization,
             ilp_limit=ilp_limit,
             check=check,
             egraph=egraph,
-            progress=listener,
+        )
+    if as_json:
+        print(json.dumps(report.to_json() | {"from_cache": before}, indent=2))
+        return
+    _out.print(report)
+    if before:
+        _out.print("made before, and kept: --no-cache makes it anew")
+    if output is not None:
+        _out.print(f"saved to {output}{saved}; run it with: glenside run {output}", soft_wrap=True)
+    if emit_c is not None:
+        _out.print(f"C source in {emit_c}; build it with: make -C {emit_c}", soft_wrap=True)
+
+
+def _optimized(
+    kept: ProgramCache,
+    output: Path | None,
+    emit_c: Path | None,
+    model: str,
+    target: str,
+    *,
+    quantize: Path | None,
+    percentile: float | None,
+    **options: Any,
+) -> tuple[Report, str]:
+    """The report of a program that is made, saved and kept, and how long saving took, in words."""
+    quantization = None
+    if quantize is not None:
+        from glenside.quantization import Quantization
+
+        quantization = Quantization(read_npz(quantize), 100.0 if percentile is None else percentile)
+    with _progress() as listener:
+        program = glenside.optimize(
+            model, target, quantize=quantization, progress=listener, **options
         )
     saving = time.perf_counter()
     if output is not None:
         program.save(output)
-    saved = time.perf_counter() - saving
+    saved = f" in {time.perf_counter() - saving:.2f} s"
     if emit_c is not None:
         program.to_c(emit_c)
-    if as_json:
-        print(json.dumps(program.report.to_json(), indent=2))
-        return
-    _out.print(program.report)
-    if output is not None:
-        _out.print(
-            f"saved to {output} in {saved:.2f} s; run it with: glenside run {output}",
-            soft_wrap=True,
-        )
-    if emit_c is not None:
-        _out.print(f"C source in {emit_c}; build it with: make -C {emit_c}", soft_wrap=True)
+    kept.write(program.report, output)
+    return program.report, saved
+
+
+def _check_can_save(target: str | None) -> None:
+    """:raises TargetError: programs for the target need a linker to be saved, and there is none."""
+    from glenside.codegen.linking import find_linker
+
+    try:
+        find_linker()
+    except GlensideError:
+        from glenside.hw_targets.registry import find_target
+        from glenside.hw_targets.target import check_can_save
+
+        check_can_save(find_target(_named(target)))
 
 
 @app.command()
@@ -344,6 +405,64 @@ def run(
 
 
 @app.command()
+def export(
+    program: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROGRAM",
+            help="A saved program's directory, or a model file.",
+            show_default=False,
+        ),
+    ],
+    onnx: Annotated[
+        Path | None,
+        typer.Option("--onnx", metavar="FILE.onnx", help="Write the program as an ONNX model."),
+    ] = None,
+    opset: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Of --onnx; the newest that onnxruntime knows by default."),
+    ] = None,
+    relax: Annotated[
+        Path | None,
+        typer.Option("--relax", metavar="FILE.json", help="Write it as TVM's Relax module."),
+    ] = None,
+    c: Annotated[
+        Path | None,
+        typer.Option("--c", metavar="DIR", help="Write it as C source, with a Makefile."),
+    ] = None,
+    target: TargetOption = None,
+    imports: ImportOption = None,
+    rules: RulesOption = None,
+    add_rules: AddRulesOption = None,
+    shape: ShapeOption = None,
+    params: ParamsOption = None,
+) -> None:
+    """Write a saved program, or a model after optimising it for --target, for other tools.
+
+    --target, --shape, --params and rules are for models: a saved program has its own.
+    """
+    if onnx is None and relax is None and c is None:
+        raise InputError("say what to write: --onnx FILE.onnx, --relax FILE.json or --c DIR")
+    if opset is not None and onnx is None:
+        raise InputError("--opset is of an ONNX model: give --onnx as well")
+    made = _program(program, target, shape, params, rules, add_rules, imports)
+    try:
+        if onnx is not None:
+            write_bytes(onnx, made.to_onnx(opset=opset).SerializeToString())
+        if relax is not None:
+            import tvm
+
+            write_text(relax, str(tvm.ir.save_json(made.to_relax())))
+    except OSError as problem:
+        raise InputError(f"cannot write {problem.filename}: {problem.strerror}") from problem
+    if c is not None:
+        made.to_c(c)
+    for written in (onnx, relax, c):
+        if written is not None:
+            _out.print(f"written to {written}", soft_wrap=True)
+
+
+@app.command()
 def verify(
     program: Annotated[
         Path, typer.Argument(metavar="DIR", help="A saved program's directory.", show_default=False)
@@ -416,6 +535,8 @@ def explore_hardware(
 ) -> None:
     """Find which units, within an area, run a model fastest."""
     if plot is not None:
+        from glenside.hardware_front import check_plot_path
+
         check_plot_path(plot)
     with _progress() as listener:
         front = glenside.explore_hardware(
@@ -554,6 +675,7 @@ def explore(
 ) -> None:
     """Watch the e-graph of a model grow, pass by pass."""
     from glenside.explore.live import watch
+    from glenside.shapes.asked import in_numbers
 
     exploration = glenside.explore(
         model,
@@ -729,6 +851,8 @@ def sample(
 def targets(imports: ImportOption = None) -> None:
     """List the targets."""
     table = Table("target", "what it is")
+    from glenside.hw_targets.registry import REGISTRY
+
     for kind in glenside.targets():
         table.add_row(kind.name, kind.summary)
     _out.print(table)
@@ -1094,6 +1218,19 @@ def _shapes(options: list[str] | None) -> dict[str, Any] | None:
     return shapes
 
 
+def _named_lengths(options: list[str] | None) -> object:
+    """What of ``--shape`` leaves a length open; None where nothing does."""
+    given = _shapes(options) or {}
+    return next(
+        (
+            each
+            for each in given.values()
+            if isinstance(each, str) or any(isinstance(length, str) for length in each)
+        ),
+        None,
+    )
+
+
 def _sizes(options: list[str] | None) -> Any:
     if not options:
         return None
@@ -1129,8 +1266,8 @@ def _inputs(program: Program, options: list[str], seed: int) -> dict[str, Array]
             name = free[0]
         given[name] = read_array(path)
     taken = program.inputs
-    if isinstance(program, ShapedProgram) and given:
-        taken = program.inputs_for(given)
+    if given and (of_sizes := getattr(program, "inputs_for", None)):  # A program of many sizes.
+        taken = of_sizes(given)
     missing: dict[str, AccessType] = {n: t for n, t in taken.items() if n not in given}
     return given | random_inputs(missing, seed)
 

@@ -11,6 +11,7 @@ from importlib import metadata
 from typing import Any
 
 from glenside.errors import GlensideError
+from glenside.needs import COMPILER
 
 PACKAGES = ("numpy", "egglog", "apache-tvm", "onnx", "ortools")
 """What every installation has."""
@@ -65,7 +66,7 @@ def _version(distribution: str) -> str | None:
 def _packages() -> Iterator[Finding]:
     for name in PACKAGES:
         version = _version(name)
-        yield Finding("package", name, version is not None, version or "pip install glenside")
+        yield Finding("package", name, version is not None, version or COMPILER)
 
 
 def _extras() -> Iterator[Finding]:

@@ -18,7 +18,7 @@ from glenside.hw_targets.registry import find_target
 from glenside.hw_targets.target import Progress
 from glenside.hw_targets.units.systolic_array import NAME as SYSTOLIC_ARRAY
 from glenside.language import CALLS
-from glenside.limits import ITER_LIMIT, NODE_LIMIT
+from glenside.limits import AREAS, ITER_LIMIT, NODE_LIMIT, SOLVER_LIMIT
 from glenside.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -27,14 +27,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-AREAS = (64, 256, 1024, 4096, 16384)
-"""Multipliers."""
-
 SIDES = (4, 8, 16, 32, 64, 128, 256)
 """Of the systolic arrays that are tried unless others are named."""
-
-SOLVER_LIMIT = 30.0
-"""Deterministic seconds of the solver for each area."""
 
 
 def systolic_arrays(area: float) -> list[str]:

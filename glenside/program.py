@@ -464,14 +464,17 @@ class Program:
 
         return tuple(expand(self.terms, unrolled=unrolled, check=check))
 
-    def to_onnx(self) -> onnx.ModelProto:
+    def to_onnx(self, *, opset: int | None = None) -> onnx.ModelProto:
         """The program as an ONNX ``ModelProto``, accelerator calls being local functions.
 
-        :raises GlensideError: the model exceeds the 2 GiB of an ONNX file.
+        :param opset: of ONNX's operators; the newest that onnxruntime knows by default.
+        :raises InputError: programs are not written in that opset.
+        :raises GlensideError: the model exceeds the 2 GiB of an ONNX file, or the opset lacks an
+            operator for what is computed.
         """
         from glenside.exporters.onnx import to_onnx
 
-        return to_onnx(self.name, self.inputs, *self._exported())
+        return to_onnx(self.name, self.inputs, *self._exported(), opset=opset)
 
     def to_relax(self) -> tvm.IRModule:
         """The program as a TVM ``IRModule`` that ``tvm.compile`` builds for the Relax VM.
@@ -522,12 +525,7 @@ class Program:
         :raises GlensideError: the directory cannot be written, there is no linker, or the program
             was loaded from files that are gone or damaged by now. The directory is as it was.
         """
-        folder = folder_of(directory)
-        try:
-            saved_folder.publish(folder, self.write_files, self.manifest())
-        except OSError as problem:
-            reason = problem.strerror or problem
-            raise GlensideError(f"cannot save to {folder}: {reason}") from problem
+        saved_folder.save(folder_of(directory), self.write_files, self.manifest())
 
     def write_files(self, folder: Path) -> None:
         """Writes all but the manifest of what :meth:`save` does."""

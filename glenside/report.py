@@ -12,10 +12,7 @@ from typing import Any, NamedTuple
 
 from glenside.codegen.footprint import Footprint
 from glenside.explain.records import SHOWN, Checked, Left
-from glenside.extraction.cycles import term_cycles
 from glenside.files import Json
-from glenside.hw_targets.expansion import tile_calls
-from glenside.hw_targets.operation import accelerator_of, target_of
 from glenside.language import CALLS, Term
 from glenside.language.memory import spelled
 from glenside.quantization import QuantizationError
@@ -316,6 +313,8 @@ class Report:
         error = f"largest relative error {self.max_rel_error:.1e}"
         if self.steps:
             error += f"; {self.steps:,} elements rounded the other way"
+        from glenside.hw_targets.operation import accelerator_of
+
         numerics = [a.numerics for use in self.units if (a := accelerator_of(use.unit))]
         formats = ", ".join(dict.fromkeys(filter(None, numerics)))
         if formats:
@@ -357,12 +356,17 @@ def _fields() -> Iterator[tuple[str, _Form, tuple[str, ...]]]:
 
 def count_offloads(terms: Iterable[Term]) -> dict[str, int]:
     """Accelerator calls among ``terms``, by target."""
+    from glenside.hw_targets.operation import target_of
+
     called = Counter(target_of(t["unit"]) for t in terms if t.op in CALLS)
     return dict(sorted(called.items()))
 
 
 def count_units(terms: Iterable[Term]) -> tuple[UnitUse, ...]:
     """The same calls by unit, with the cycles of all calls of a unit."""
+    from glenside.extraction.cycles import term_cycles
+    from glenside.hw_targets.expansion import tile_calls
+
     by_unit: dict[str, list[Term]] = {}
     for term in terms:
         if term.op in CALLS:

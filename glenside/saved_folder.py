@@ -110,6 +110,18 @@ def damaged(where: Path, problem: object) -> Damaged:
 # --- writing --------------------------------------------------------------------------------------
 
 
+def save(folder: Path, write: Callable[[Path], None], manifest: Mapping[str, Any]) -> None:
+    """As :func:`publish`.
+
+    :raises GlensideError: the folder cannot be written; it is as it was.
+    """
+    try:
+        publish(folder, write, manifest)
+    except OSError as problem:
+        reason = problem.strerror or problem
+        raise GlensideError(f"cannot save to {folder}: {reason}") from problem
+
+
 def publish(folder: Path, write: Callable[[Path], None], manifest: Mapping[str, Any]) -> None:
     """Puts a program into ``folder``, which is made when missing, in place of what was there.
 

@@ -8,6 +8,9 @@ from hypothesis import settings
 # Test processes share the cores: threads of NumPy in each would only wait for one another.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+# What a test compiles is not found by another run, and leaves nothing with the user.
+os.environ["GLENSIDE_CACHE"] = "off"
+
 # The same examples on every run and machine: a red suite is red for everybody. For a wider search,
 # run `make test ARGS=--hypothesis-profile=search`.
 settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=True)

@@ -706,3 +706,28 @@ def test_the_ilp_extractor_and_the_e_graph_file(model, tmp_path):
     assert report["optimal"] is True
     assert report["cost_parts"] == ["cycles", "bytes moved", "nodes"]
     assert json.loads((tmp_path / "egraph.json").read_text())["root_eclasses"]
+
+
+def test_a_saved_program_is_exported(model, tmp_path):
+    optimize(str(model), check=False).save(tmp_path / "saved")
+    out = tmp_path / "out.onnx"
+    words = ("--onnx", out, "--opset", "17", "--relax", tmp_path / "r.json", "--c", tmp_path / "c")
+    done = glenside("export", tmp_path / "saved", *words)
+    assert done.returncode == 0, done.stderr
+    assert [each.version for each in onnx.load(out).opset_import if not each.domain] == [17]
+    assert (tmp_path / "c" / "Makefile").is_file()
+    assert '"main"' in (tmp_path / "r.json").read_text()
+
+
+def test_an_export_says_what_it_is_to_write(model):
+    done = glenside("export", model)
+    assert done.returncode == 2 and "say what to write: --onnx FILE.onnx" in done.stderr
+    done = glenside("export", model, "--c", "out", "--opset", "17")
+    assert done.returncode == 2 and "--opset is of an ONNX model" in done.stderr
+
+
+def test_a_file_of_pytorch_needs_pytorch(tmp_path):
+    (tmp_path / "model.pt2").write_bytes(b"?")
+    done = glenside("optimize", tmp_path / "model.pt2")
+    assert done.returncode == 2
+    assert "pip install 'glenside[torch]'" in done.stderr or "torch.export.save" in done.stderr

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "glenside"
 
-BASE = ["errors", "files", "interrupt", "deadline", "limits"]
+BASE = ["errors", "files", "interrupt", "deadline", "limits", "disk_cache", "needs"]
 """Modules at the root that know of no package of ours: any package may import them."""
 
 IMPORTS = {

@@ -369,3 +369,21 @@ def test_inputs_have_any_name(name):
     np.testing.assert_array_equal(program({name: x}), right)
     np.testing.assert_array_equal(program.run(**{name: x})[0], right)
     assert program.trace(**{name: x})
+
+
+@pytest.mark.parametrize("target", ["cpu", "systolic-array:4x4"])
+def test_a_loaded_program_is_exported_as_it_was(target, tmp_path):
+    program = glenside.optimize(small_network(), target, check=False)
+    program.save(tmp_path / "program")
+    loaded = glenside.load(tmp_path / "program")
+    image = np.random.default_rng(0).standard_normal((1, 4, 9, 7)).astype("float32")
+    (expected,) = onnxruntime_answers(small_network(), image=image)
+    for opset in (None, 17):
+        (got,) = onnxruntime_answers(loaded.to_onnx(opset=opset), image=image)
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+    program.to_c(tmp_path / "before")
+    loaded.to_c(tmp_path / "after")
+    files = sorted(each.name for each in (tmp_path / "before").iterdir())
+    for name in files:
+        assert (tmp_path / "before" / name).read_bytes() == (tmp_path / "after" / name).read_bytes()
+    assert len(loaded.to_relax().functions) == len(program.to_relax().functions)

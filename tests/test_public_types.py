@@ -15,7 +15,7 @@ import glenside
 @functools.cache
 def names_of(module: str) -> dict[str, object]:
     """What a module's annotations may name, what only type checkers import included."""
-    found = sys.modules[module]
+    found = importlib.import_module(module)
     names: dict[str, object] = {}
     for node in ast.walk(ast.parse(inspect.getsource(found))):
         if isinstance(node, ast.ImportFrom):

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from glenside.codegen import launch
+from glenside.codegen.cpu.kernels import Kernels
+from glenside.codegen.cpu.threads import Threads, available_threads
+from glenside.codegen.cpu.tvm_loading import load_tvm, write_threads
 from glenside.codegen.footprint import Footprint, footprint
-from glenside.codegen.plan import KernelCall, Plan, PythonCall
+from glenside.codegen.plan import LIBRARY, KernelCall, Plan, PythonCall, file_hash
 from glenside.codegen.program.cut import cut_program
 from glenside.codegen.program.planning import Planner, Watched
 from glenside.codegen.program.record import Cut, Fill, Kernel, PythonStep
 from glenside.codegen.storage import Memory
 from glenside.errors import TargetError
-from glenside.interrupt import in_background
 from glenside.language.memory import require
 from glenside.language.shape import AccessType
 from glenside.language.term import Term, topological_order
@@ -38,8 +40,11 @@ _MOST_ELEMENTS = 2**31 - 1
 class Executable(launch.Executable):
     """A program compiled in this process: it can also be inspected."""
 
-    def __init__(self, lowered: Lowered, library: Any, module: Any) -> None:
-        super().__init__(lowered.plan, lowered.parameters, library)
+    def __init__(
+        self, lowered: Lowered, kernels: Kernels | None, module: Any, threads: Threads
+    ) -> None:
+        super().__init__(lowered.plan, lowered.parameters, kernels, threads)
+        self._kernels = kernels
         self._module, self._watched = module, lowered.watched
         self.footprint, self.start = lowered.footprint, lowered.start
 
@@ -51,10 +56,19 @@ class Executable(launch.Executable):
     @property
     def source(self) -> str:
         """The kernels as LLVM IR."""
-        if not self._module.functions:
-            return ""
-        pieces = [self.library.mod, *self.library.mod.imports]
-        return _without_addresses("\n".join(str(each.inspect_source()) for each in pieces))
+        return "" if self._kernels is None else self._kernels.source
+
+    def save_library(self, folder: Path) -> str | None:
+        """Writes the library, and what shares its loops among threads: no kernel is compiled."""
+        if self._kernels is None:
+            return None
+        path = folder / LIBRARY.format("new")
+        self._kernels.save(path)
+        found = file_hash(path)
+        path.rename(folder / LIBRARY.format(found))
+        if b"TVMBackendParallelLaunch" in (folder / LIBRARY.format(found)).read_bytes():
+            write_threads(folder)
+        return found
 
     def trace(self, inputs: Mapping[str, Array]) -> dict[Term, Array]:
         """The value of every term that is materialised, by the terms given to the compiler."""
@@ -80,8 +94,8 @@ def compile_terms(
     :raises TargetError: a value has more elements than kernels count.
     """
     # Before TVM is loaded: it reads its thread settings once.
-    count = threads or launch.available_threads()
-    launch.load_runtime()
+    count = threads or available_threads()
+    threads_of_tvm = load_tvm()
     from glenside.codegen.cpu import schedule
 
     machine = schedule.host()
@@ -91,11 +105,14 @@ def compile_terms(
         results = sum(term.type.nbytes for term in outputs)
         of = f"{lowered.largest.op}: with a value of {lowered.largest.type}"
         require(lowered.plan.arena + results, f"{of}, the memory of all that is computed")
-    module, compiled = _compile(lowered.functions, machine, progress)
+    module = _named(lowered.functions)
+    kernels = None
+    if lowered.functions:
+        kernels = Kernels(module, machine.cpu, threads_of_tvm, progress)
     lowered.plan.threads = count
     if progress:
         progress("compile", len(lowered.functions), len(lowered.functions))
-    return Executable(lowered, compiled, module)
+    return Executable(lowered, kernels, module, threads_of_tvm)
 
 
 def planned_footprint(
@@ -105,7 +122,7 @@ def planned_footprint(
     progress: Progress | None = None,
 ) -> Footprint:
     """The memory that what :func:`compile_terms` makes will hold; raises as that does."""
-    launch.load_runtime()
+    load_tvm()
     from glenside.codegen.cpu import schedule
 
     return lower_terms(outputs, inputs, params, schedule.host(), progress).footprint
@@ -202,16 +219,6 @@ def check_sizes(outputs: Sequence[Term]) -> None:
             )
 
 
-def _without_addresses(source: str) -> str:
-    """TVM names alias classes by the addresses of buffers, which differ from run to run."""
-    numbers: dict[str, int] = {}
-
-    def numbered(match: re.Match[str]) -> str:
-        return f'"buffer{numbers.setdefault(match[1], len(numbers))}'
-
-    return re.sub(r'"(0x[0-9a-f]+)', numbered, source)
-
-
 class _Library:
     """The distinct functions of a program; equal ones are compiled once."""
 
@@ -232,44 +239,16 @@ class _Library:
         return f"kernel_{len(self.functions) - 1}"
 
 
-_PIECE = 8
-"""Kernels that are compiled at a time; Ctrl-C and limits are looked at in between."""
-
-
-def _compile(
-    functions: Sequence[Any], machine: schedule.Machine, progress: Progress | None = None
-) -> tuple[Any, Any]:
-    """The IRModule and the compiled library."""
+def _named(functions: Sequence[Any]) -> Any:
+    """The functions as one IRModule."""
     import tvm
 
-    named = {
-        f"kernel_{k}": function.with_attr("global_symbol", f"kernel_{k}")
-        for k, function in enumerate(functions)
-    }
-    module = tvm.IRModule(named)
-    if not named:
-        return module, {}
-    target = tvm.target.Target({"kind": "llvm", "mcpu": machine.cpu})
-
-    def piece(names: Sequence[str]) -> Any:
-        part = tvm.IRModule({name: named[name] for name in names})
-        # TVM's own pass can use a common subexpression before it defines it ("cse_v1 has been used
-        # before definition"); LLVM shares them anyway.
-        with tvm.transform.PassContext(config={"tirx.disable_cse_tir": True}):
-            made = tvm.compile(part, target=target)
-        made[names[0]]  # LLVM makes machine code, of all of them, when it is asked for one.
-        return made
-
-    library: Any = None
-    for first in range(0, len(named), _PIECE):
-        if progress:
-            progress("compile", first, len(named))
-        made = in_background(piece, [*named][first : first + _PIECE])
-        if library is None:
-            library = made
-        else:
-            library.mod.import_module(made.mod)
-    return module, library
+    return tvm.IRModule(
+        {
+            f"kernel_{k}": function.with_attr("global_symbol", f"kernel_{k}")
+            for k, function in enumerate(functions)
+        }
+    )
 
 
 __all__ = ["Executable", "Lowered", "compile_terms", "lower_terms"]

@@ -1,24 +1,22 @@
 """Runs compiled programs on the processor: memory and launches.
 
 A program is a *plan* (plain data: buffers, steps, where inputs and outputs lie), the parameters'
-arrays and a library of kernels. This module needs NumPy, ``apache-tvm-ffi`` and the small TVM
-runtime library; the TVM compiler, egglog and onnx are never loaded from here.
+arrays and a library of kernels. This module needs NumPy alone; TVM, egglog and onnx are never
+loaded from here.
 """
 
 from __future__ import annotations
 
-import ctypes
-import importlib.util
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from glenside.codegen.arguments import as_input
+from glenside.codegen.cpu.threads import Threads, available_threads
 from glenside.codegen.plan import (
     ALIGN,
     LIBRARY,
@@ -30,9 +28,7 @@ from glenside.codegen.plan import (
     Plan,
     PythonCall,
     Slot,
-    file_hash,
     is_constant,
-    stored_dtype,
     tuples,
     write_parameters,
 )
@@ -45,14 +41,27 @@ from glenside.language.shape import AccessType
 Array = np.ndarray[Any, Any]
 
 
+class Library(Protocol):
+    """Kernels that can be called."""
+
+    def bind(self, name: str, arrays: Sequence[Array]) -> Callable[[], object]:
+        """A call of a kernel with these arrays, which are contiguous vectors."""
+
+
 class Executable:
     """A compiled program. Its memory is planned once, so threads that share it take turns."""
 
-    def __init__(self, plan: Plan, parameters: Mapping[int, Array], library: Any) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        parameters: Mapping[int, Array],
+        library: Library | None,
+        threads: Threads,
+    ) -> None:
         self.plan = plan
         self.library = library
         self._parameters = parameters
-        self._configure = load_runtime()
+        self._threads = threads
         self._turn = threading.Lock()
         require(plan.arena, "the memory for the program's values")
         self._arena = _aligned(plan.arena)
@@ -94,14 +103,11 @@ class Executable:
 
     def _action(self, step: KernelCall | PythonCall | HostCall) -> Callable[[], object]:
         if isinstance(step, KernelCall):
-            import tvm_ffi
-
-            function = self.library[step.function]
-            tensors = [
-                tvm_ffi.from_dlpack(_as_stored(self._arrays[buffer])[first : first + count])
-                for buffer, first, count in step.arguments
-            ]
-            return lambda: function(*tensors)
+            assert self.library is not None
+            return self.library.bind(
+                step.function,
+                [self._arrays[buffer][first : first + n] for buffer, first, n in step.arguments],
+            )
         if isinstance(step, HostCall):
             return self._host_action(step)
         return self._python_action(step)
@@ -169,7 +175,7 @@ class Executable:
             ]
 
     def _start(self, values: Sequence[Any]) -> None:
-        self._configure(self.plan.threads)
+        self._threads.use(self.plan.threads)
         for taken, value in zip(self._inputs, values, strict=True):
             if not (
                 type(value) is np.ndarray
@@ -203,22 +209,17 @@ class Executable:
         for old in (target / PLAN, target / PARAMETERS, *target.glob(LIBRARY.format("*"))):
             old.unlink(missing_ok=True)
         write_parameters(self.plan, self._parameters, target)
-        plan = replace(self.plan, library=self._save_library(target))
+        plan = replace(self.plan, library=self.save_library(target))
         (target / PLAN).write_text(plan.to_json())
 
-    def _save_library(self, target: Path) -> str | None:
-        """Writes the library, if there are kernels; returns its hash."""
-        if not any(isinstance(step, KernelCall) for step in self.plan.steps):
-            return None
-        if not hasattr(self.library, "export_library"):
-            raise TargetError("a program that was itself loaded is saved by copying its directory")
-        from glenside.codegen.linking import link_library
+    def save_library(self, folder: Path) -> str | None:
+        """Writes the library, if there are kernels; returns its hash.
 
-        path = target / LIBRARY.format("new")
-        link_library(self.library, path)
-        found = file_hash(path)
-        path.rename(target / LIBRARY.format(found))
-        return found
+        :raises TargetError: there is no linker, or the program was loaded.
+        """
+        if self.library is None:
+            return None
+        raise TargetError("a program that was itself loaded is saved by copying its directory")
 
 
 class _Taken:
@@ -296,51 +297,8 @@ def host_session(step: HostCall, plan: Plan, value: Callable[[Place], Array]) ->
         raise TargetError(f"onnxruntime refuses the host operators {names}: {told}") from problem
 
 
-# --- the TVM runtime --------------------------------------------------------------------------
-
-_state: dict[str, Any] = {}
-
-
-def load_runtime() -> Callable[[int], None]:
-    """Loads the TVM runtime library once; the result sets the number of worker threads."""
-    if "configure" not in _state:
-        # Threads stay where the system puts them: pinning would also bind the caller's thread.
-        os.environ.setdefault("TVM_BIND_THREADS", "0")
-        os.environ.setdefault("TVM_NUM_THREADS", str(available_threads()))
-        import tvm_ffi
-
-        name = "runtime.config_threadpool"
-        if tvm_ffi.get_global_func(name, allow_missing=True) is None:
-            found = importlib.util.find_spec("tvm")
-            where = list(found.submodule_search_locations or []) if found else []
-            paths = [Path(each) / "lib" / "libtvm_runtime.so" for each in where]
-            path = next((each for each in paths if each.is_file()), None)
-            if path is None:
-                raise TargetError("the TVM runtime library was not found: pip install apache-tvm")
-            _state["library"] = ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
-        function = tvm_ffi.get_global_func(name)
-
-        def configure(threads: int) -> None:
-            if _state.get("threads") != threads:
-                function(1, threads)
-                _state["threads"] = threads
-
-        _state["configure"] = configure
-    configure_threads: Callable[[int], None] = _state["configure"]
-    return configure_threads
-
-
-def available_threads() -> int:
-    """Processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _aligned(size: int) -> Array:
     """Uninitialised bytes that start on a cache line."""
     raw = np.empty(size + ALIGN, np.uint8)
     start = -raw.ctypes.data % ALIGN
     return raw[start : start + size]
-
-
-def _as_stored(array: Array) -> Array:
-    return array.view(stored_dtype(array.dtype.name))

@@ -10,7 +10,6 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from glenside.errors import TargetError
 
@@ -21,7 +20,7 @@ LINKERS = ("ld", "ld.lld", "ld.gold", "ld.mold")
 
 def find_linker() -> list[str]:
     """The command that makes a shared library of objects: ``$CXX`` or ``$CC`` where that is there,
-    else a compiler on the path, else a bare linker.
+    else a linker on the path, else a compiler.
 
     :raises TargetError: there is none; says what was looked for.
     """
@@ -29,7 +28,7 @@ def find_linker() -> list[str]:
         command = shlex.split(os.environ.get(variable, ""))
         if command and shutil.which(command[0]):
             return [*command, "-shared", "-fPIC"]
-    for name in (*COMPILERS, *LINKERS):
+    for name in (*LINKERS, *COMPILERS):  # A bare linker takes a tenth of a compiler's time.
         found = shutil.which(name)
         if found:
             return [found, "-shared", "-fPIC"] if name in COMPILERS else [found, "-shared"]
@@ -39,8 +38,8 @@ def find_linker() -> list[str]:
     )
 
 
-def link_library(library: Any, path: Path) -> None:
-    """Writes what TVM compiled as the shared library ``path``.
+def link_objects(objects: Sequence[bytes], path: Path) -> None:
+    """Writes objects as the shared library ``path``.
 
     What is written on the way lies beside it, and is removed.
 
@@ -48,29 +47,45 @@ def link_library(library: Any, path: Path) -> None:
     :raises OSError: the disk is full.
     """
     command = find_linker()
-    # Where LLVM cannot write an object it ends the process, so room is looked for before. Object
-    # and library together take half of what the text of their code does.
-    if shutil.disk_usage(path.parent).free < len(library.mod.inspect_source("ll")):
-        raise _full(path)
     with tempfile.TemporaryDirectory(prefix="linking-", dir=path.parent) as work:
-
-        def link(output: str, objects: Sequence[str], **_: Any) -> None:
-            done = subprocess.run(
-                [*command, "-o", output, *objects],
-                capture_output=True,
-                text=True,
-                errors="replace",
-                env={**os.environ, "TMPDIR": work},
-            )
-            if done.returncode:
-                if os.strerror(errno.ENOSPC) in done.stdout + done.stderr:
-                    raise _full(path)
-                said = (done.stderr or done.stdout).strip().splitlines() or ["it says nothing"]
-                first = next((line for line in said if "error" in line), said[0])
-                raise TargetError(f"{command[0]} does not link the kernels: {first}")
-
-        library.export_library(str(path), fcompile=link, workspace_dir=work)
+        names = [f"{number}.o" for number in range(len(objects))]
+        for name, each in zip(names, objects, strict=True):
+            (Path(work) / name).write_bytes(each)
+        _run([*command, "-o", str(path.resolve()), *names], work, path, "link the kernels")
 
 
-def _full(path: Path) -> OSError:
+def compile_c(source: Path, path: Path) -> None:
+    """Writes a file of C, with threads, as the shared library ``path``.
+
+    :raises TargetError: there is no C compiler, or it fails.
+    :raises OSError: the disk is full.
+    """
+    compiler = next((each for each in ("cc", "gcc", "clang") if shutil.which(each)), None)
+    if compiler is None:
+        raise TargetError("there is no C compiler on the path: install one of cc, gcc, clang")
+    command = [compiler, "-std=gnu11", "-O2", "-shared", "-fPIC", "-pthread", "-o", str(path)]
+    with tempfile.TemporaryDirectory(prefix="compiling-", dir=path.parent) as work:
+        _run([*command, str(source)], work, path, f"compile {source.name}")
+
+
+def _run(command: Sequence[str], work: str, path: Path, what: str) -> None:
+    """Runs what makes ``path`` in the folder ``work``, which also gets its temporary files."""
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        cwd=work,
+        env={**os.environ, "TMPDIR": work},
+    )
+    if done.returncode:
+        if os.strerror(errno.ENOSPC) in done.stdout + done.stderr:
+            raise full(path)
+        said = (done.stderr or done.stdout).strip().splitlines() or ["it says nothing"]
+        first = next((line for line in said if "error" in line), said[0])
+        raise TargetError(f"{command[0]} does not {what}: {first}")
+
+
+def full(path: Path) -> OSError:
+    """The error of a disk without room."""
     return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))

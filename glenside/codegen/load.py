@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from glenside.codegen.cpu.library import KernelLibrary
+from glenside.codegen.cpu.threads import one_thread, threads_of
 from glenside.codegen.device.executable import DeviceExecutable, load_device_program
-from glenside.codegen.launch import Executable, load_runtime
+from glenside.codegen.launch import Executable
 from glenside.codegen.plan import LIBRARY, PARAMETERS, PLAN, Plan, file_hash, read_parameters
 from glenside.codegen.plan_check import check_plan
 from glenside.errors import InputError, TargetError
@@ -36,8 +37,7 @@ def load(
 
     :param inputs: what the program is said to take.
     :raises InputError: there is none.
-    :raises TargetError: another version wrote it, or the TVM runtime or something that the program
-        needs is missing.
+    :raises TargetError: another version wrote it, or something that the program needs is missing.
     :raises Exception: of any other kind: the files are damaged.
     """
     source = Path(directory).resolve()
@@ -49,13 +49,11 @@ def load(
     parameters = read_parameters(plan, source)
     if plan.device is not None:
         return load_device_program(plan, parameters, source)
-    library: Any = {}
+    library, threads = None, one_thread()
     if plan.library is not None:
         path = source / LIBRARY.format(plan.library)
         if file_hash(path) != plan.library:
             raise ValueError(f"{path.name} is not the file that was written")
-        import tvm_ffi
-
-        load_runtime()
-        library = tvm_ffi.load_module(str(path))
-    return Executable(plan, parameters, library)
+        threads = threads_of(source)
+        library = KernelLibrary(path, threads)
+    return Executable(plan, parameters, library, threads)

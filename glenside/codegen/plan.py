@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 PLAN, PARAMETERS, LIBRARY = "plan.json", "parameters.bin", "kernels-{}.so"
 ALIGN = 64
 """Bytes at which scratch and parameters start."""
-_VERSION = 6
+_VERSION = 7
 
 
 @dataclass

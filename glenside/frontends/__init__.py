@@ -78,6 +78,10 @@ def load_model(
         return widened_halves(import_relax(model, shapes=shapes, params=params, progress=progress))
     if isinstance(model, str | os.PathLike) and not _is_relay_text(model):
         _check_file(model)
+        if Path(model).suffix == ".pt2":
+            named_so = load_model(_exported_file(model), shapes=shapes, params=params,
+                                  progress=progress)  # fmt: skip
+            return replace(named_so, name=Path(model).stem)
     if is_relay(model):
         from glenside.frontends.relay import import_relay
 
@@ -103,6 +107,24 @@ def is_module(model: object) -> bool:
 def is_exported_program(model: object) -> bool:
     """Whether a model is what ``torch.export`` makes."""
     return _is_torch(model, "torch.export", "ExportedProgram")
+
+
+def _exported_file(path: str | os.PathLike[str]) -> object:
+    """The program that ``torch.export.save`` wrote.
+
+    :raises ModelError: it is no such file, or PyTorch is not installed.
+    """
+    try:
+        import torch
+    except ImportError:
+        raise ModelError(
+            f"{path}: PyTorch's files need PyTorch: pip install 'glenside[torch]'"
+        ) from None
+    try:
+        return torch.export.load(os.fspath(path))
+    except Exception as problem:  # PyTorch's errors share no base class.
+        first = next(iter(str(problem).strip().splitlines()), type(problem).__name__)
+        raise ModelError(f"{path} is not what torch.export.save writes: {first}") from problem
 
 
 def _is_torch(model: object, module: str, name: str) -> bool:

@@ -100,9 +100,12 @@ def named_text(terms: Sequence[Term], named: Named, sizes: Sizes) -> str:
     return "".join(shown)
 
 
-def named_onnx(program: Program, named: Named, sizes: Sizes) -> onnx.ModelProto:
+def named_onnx(
+    program: Program, named: Named, sizes: Sizes, *, opset: int | None = None
+) -> onnx.ModelProto:
     """A program as an ONNX model with ``dim_param``.
 
+    :param opset: as of :meth:`Program.to_onnx`.
     :raises GlensideError: a name cannot be told in it, or an operator needs the number; says which.
     """
 
@@ -127,7 +130,7 @@ def named_onnx(program: Program, named: Named, sizes: Sizes) -> onnx.ModelProto:
         }
         terms = _said(program.terms, named, sizes, each)
         outputs = dict(zip(program.output_names, terms, strict=True))
-        protos.append(to_onnx(program.name, inputs, model.params, outputs, {}))
+        protos.append(to_onnx(program.name, inputs, model.params, outputs, {}, opset=opset))
     whole: onnx.ModelProto = protos[0]
     for value in (*whole.graph.input, *whole.graph.output):
         others = [_value(each, value.name) for each in protos[1:]]

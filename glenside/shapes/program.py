@@ -310,14 +310,15 @@ class ShapedProgram(Program):
 
     # --- out again --------------------------------------------------------------------------------
 
-    def to_onnx(self) -> onnx.ModelProto:
+    def to_onnx(self, *, opset: int | None = None) -> onnx.ModelProto:
         """The program as an ONNX ``ModelProto`` with ``dim_param`` for lengths that stay open.
 
+        :param opset: as of any program.
         :raises GlensideError: its operators have a size built in; says which.
         """
         from glenside.shapes.naming import named_onnx
 
-        return named_onnx(self._first, self.named, next(iter(self._made)))
+        return named_onnx(self._first, self.named, next(iter(self._made)), opset=opset)
 
     def to_relax(self) -> tvm.IRModule:
         """:raises GlensideError: only a program of one size is exported so."""

@@ -8,6 +8,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from glenside.errors import GlensideError, InputError
 from glenside.exporters.onnx import to_onnx
 from glenside.frontends import load_model
 from glenside.language import Term, builders
@@ -58,6 +59,22 @@ LAYERS = {
     "volume": ("Conv", [(1, 3, 5, 6, 7)], [(4, 3, 3, 2, 3)], {"strides": [1, 2, 1]}),
     "one channel": ("Conv", [(2, 1, 9, 8)], [(4, 1, 3, 3), (4,)], {}),
     "filters given": ("Conv", [IMAGE, (4, 6, 3, 3), (4,)], [], {}),
+    "spread": ("ConvTranspose", [IMAGE], [(6, 4, 3, 3), (4,)], {"strides": [2, 3]}),
+    "spread and padded": (
+        "ConvTranspose", [IMAGE], [(6, 4, 3, 3)], {"strides": [2, 2], "pads": [1, 0, 1, 2]}
+    ),
+    "spread, with more at the end": (
+        "ConvTranspose", [IMAGE], [(6, 4, 3, 3), (4,)],
+        {"strides": [2, 3], "pads": [1, 1, 1, 1], "output_padding": [1, 2]},
+    ),
+    "spread with gaps": ("ConvTranspose", [IMAGE], [(6, 4, 2, 2)], {"strides": [3, 4]}),
+    "spread and dilated": (
+        "ConvTranspose", [IMAGE], [(6, 4, 3, 3)], {"strides": [2, 2], "dilations": [2, 1]}
+    ),
+    "spread sequence": ("ConvTranspose", [(2, 6, 5)], [(6, 4, 3), (4,)], {"strides": [3]}),
+    "spread volume": (
+        "ConvTranspose", [(1, 3, 3, 4, 2)], [(3, 2, 2, 3, 2)], {"strides": [2, 1, 2]}
+    ),
     "maximum": ("MaxPool", [IMAGE], [], {"kernel_shape": [3, 2], "strides": [2, 1]}),
     "padded maximum": ("MaxPool", [IMAGE], [], {"kernel_shape": [3, 3], "pads": [1, 0, 1, 2]}),
     "mean": ("AveragePool", [IMAGE], [], {"kernel_shape": [3, 2], "strides": [2, 1]}),
@@ -204,3 +221,59 @@ def test_a_network_keeps_its_operators():
         assert operator_types(exported).count(operator) == count > 0
     assert "Add" not in operator_types(exported)
     assert len(exported.graph.node) <= math.floor(1.3 * len(model.graph.node))
+
+
+# --- opsets ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("opset", [13, 15, 16, 17, 18, 21])
+@pytest.mark.parametrize("layer", ["layer", "bias", "batch", "padded mean", "spread", "dense"])
+def test_a_program_is_written_in_the_opset_asked_for(layer, opset):
+    operator, inputs, weights, attributes = LAYERS[layer]
+    model = model_of(operator, inputs, weights, **attributes)
+    read = load_model(model)
+    exported = checked(to_onnx("again", read.inputs, read.params, read.outputs, opset=opset))
+    assert [(each.domain, each.version) for each in exported.opset_import] == [("", opset)]
+    feed = {
+        each: RNG.standard_normal(of.shape).astype("float32") for each, of in read.inputs.items()
+    }
+    for got, right in zip(answers(exported, feed), answers(model, feed), strict=True):
+        np.testing.assert_allclose(got, right, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("function", ["max", "min", "mean", "prod", "sum"])
+@pytest.mark.parametrize("opset", [13, 17, 18])
+def test_reductions_take_their_axes_as_the_opset_has_them(function, opset):
+    term = compute(function, access(tensor("x", (2, 3, 4)), 1))
+    exported = to_onnx("r", {"x": term.children[0].type}, {}, {"y": term}, opset=opset)
+    x = RNG.standard_normal((2, 3, 4)).astype("float32")
+    (got,) = answers(checked(exported), {"x": x})
+    np.testing.assert_allclose(got, getattr(np, function)(x, axis=(1, 2)), rtol=1e-5)
+
+
+def test_what_an_opset_lacks_is_one_error():
+    x = tensor("x", (4,), "int32")
+    term = compute("bit_and", builders.pair(access(x, 0), access(tensor("z", (4,), "int32"), 0)))
+    inputs = {"x": x.type, "z": x.type}
+    with pytest.raises(
+        GlensideError, match=r"opset 17 has no BitwiseAnd .*: it came with opset 18"
+    ):
+        to_onnx("bits", inputs, {}, {"y": term}, opset=17)
+    assert operator_types(to_onnx("bits", inputs, {}, {"y": term}, opset=18)) == ["BitwiseAnd"]
+
+
+@pytest.mark.parametrize("opset", [12, 1000, True, "17", 17.0])
+def test_what_is_no_opset_is_told(opset):
+    x = tensor("x", (4,))
+    with pytest.raises(InputError, match=r"^opset is a number from 13 to \d+, got "):
+        to_onnx("x", {"x": x.type}, {}, {"y": x}, opset=opset)
+
+
+def test_gelu_keeps_its_numbers():
+    """Runtimes find Gelu where x is divided by a number, not by an array of it."""
+    x = tensor("x", (3, 64))
+    half = fold("div", x, builders.constant(math.sqrt(2), x.shape))
+    erf = access(compute("erf", access(half, 0)), 0)
+    term = fold("mul", x, fold("add", erf, builders.constant(1.0, x.shape)))
+    model = assert_same([term], environment([term]))
+    assert sorted(operator_types(model)) == ["Add", "Div", "Erf", "Mul"]

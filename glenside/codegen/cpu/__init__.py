@@ -1,1 +1,2 @@
-"""Kernels of processors: loops, tiles in registers, vectors."""
+"""Kernels of processors: loops, tiles in registers, vectors; their objects by TVM and LLVM, linked,
+loaded and called."""

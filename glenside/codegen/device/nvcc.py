@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from glenside import disk_cache
 from glenside.codegen.device.device import Code
 from glenside.errors import TargetError
 
@@ -46,6 +47,13 @@ def compile_cubin(source: str, architecture: str, options: Sequence[str] = ()) -
             "nvcc is not on the path and CUDA_HOME is not set: install the CUDA toolkit, or run "
             "where CuPy is, which compiles the source itself"
         )
+    told = os.stat(nvcc)
+    key = disk_cache.key_of(
+        [nvcc, f"{told.st_size} {told.st_mtime_ns}", architecture, *_OPTIONS, *options, source]
+    )
+    found = disk_cache.get("cubins", key)
+    if found is not None:
+        return found
     with tempfile.TemporaryDirectory(prefix="glenside-nvcc-") as folder:
         file, binary = Path(folder) / "kernels.cu", Path(folder) / "kernels.cubin"
         file.write_text(source, encoding="utf-8")
@@ -58,4 +66,6 @@ def compile_cubin(source: str, architecture: str, options: Sequence[str] = ()) -
             first = next((line for line in lines if re.search(r"error|warning", line)), "")
             said = (first or (lines or ["no message"])[-1]).replace(str(file), file.name)
             raise TargetError(f"nvcc for {architecture}: {said}")
-        return binary.read_bytes()
+        made = binary.read_bytes()
+    disk_cache.put("cubins", key, made)
+    return made

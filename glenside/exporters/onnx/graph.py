@@ -24,6 +24,12 @@ LARGEST_FILE = 2**31 - 1
 _LARGEST_PLAIN_FILL = 16
 """Elements up to which a constant is stored rather than computed."""
 
+_AXES_ARE_OPERANDS = 18
+"""The opset from which all reductions take their axes so."""
+
+_BEFORE_ALL = -(2**63) + 1
+"""Where a slice ends that goes backwards to the first element."""
+
 
 @dataclass(frozen=True)
 class Value:
@@ -70,11 +76,12 @@ class Graph:
 
     Every method that computes appends nodes and returns the result's :class:`Value`; one that has
     nothing to do returns its operand. In a function body (``local``) constants are nodes, since
-    functions have no initializers.
+    functions have no initializers. ``opset`` is that of ONNX's own operators.
     """
 
-    def __init__(self, names: Names, local: bool = False) -> None:
+    def __init__(self, names: Names, opset: int, local: bool = False) -> None:
         self.names = names
+        self.opset = opset
         self.local = local
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
@@ -252,6 +259,15 @@ class Graph:
         bounds = [self.integers([number], "slice") for number in (low, high, axis, step)]
         return self.node("Slice", [x, *bounds], shape, x.dtype)
 
+    def flip(self, x: Value, axes: Sequence[int]) -> Value:
+        """``numpy.flip``."""
+        axes = [axis for axis in axes if x.shape[axis] > 1]
+        if not axes:
+            return x
+        last, end, step = ([number] * len(axes) for number in (-1, _BEFORE_ALL, -1))
+        bounds = [self.integers(each, "flip") for each in (last, end, axes, step)]
+        return self.node("Slice", [x, *bounds], x.shape, x.dtype)
+
     def gather(self, x: Value, indices: Value, axis: int) -> Value:
         """``numpy.take``."""
         if indices.dtype not in ("int32", "int64"):
@@ -311,8 +327,14 @@ class Graph:
     def reduce(self, operator: str, x: Value, split: int) -> Value:
         """A reduction over the axes from ``split`` on."""
         work = working_dtype(operator, x.dtype)
-        axes = self.integers(range(split, x.rank), "axes")
-        done = self.node(operator, [self.cast(x, work), axes], x.shape[:split], work, keepdims=0)
+        axes = [*range(split, x.rank)]
+        given = [self.cast(x, work)]
+        attributes: dict[str, Any] = {"keepdims": 0}
+        if self.opset < _AXES_ARE_OPERANDS and operator != "ReduceSum":
+            attributes["axes"] = axes
+        else:
+            given.append(self.integers(axes, "axes"))
+        done = self.node(operator, given, x.shape[:split], work, **attributes)
         return self.cast(done, x.dtype)
 
     def gemm(self, a: Value, b: Value) -> Value:

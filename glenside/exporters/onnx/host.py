@@ -15,13 +15,16 @@ from typing import Any
 import onnx
 from onnx import helper, version_converter
 
-from glenside.errors import GlensideError
+from glenside.errors import GlensideError, InputError
 from glenside.exporters.onnx.graph import Graph, Value, element_type
 from glenside.language import Term
 from glenside.language.host import HostNode, runtime_has
 
-OLDEST_OPSET = 18
+PLAIN_OPSET = 18
 """The nodes written here mean the same in every opset from this one on."""
+
+OLDEST_OPSET = 13
+"""The oldest opset in which they can be said otherwise."""
 
 _WITHOUT_RUNTIME = 21
 """The opset when onnxruntime is not installed; its releases since 1.20 know it."""
@@ -36,7 +39,7 @@ def newest_opset() -> int:
         return min(_WITHOUT_RUNTIME, onnx.defs.onnx_opset_version())
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    for opset in range(onnx.defs.onnx_opset_version(), OLDEST_OPSET, -1):
+    for opset in range(onnx.defs.onnx_opset_version(), PLAIN_OPSET, -1):
         info = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1])
         node = helper.make_node("Identity", ["x"], ["y"])
         result = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1])
@@ -48,7 +51,7 @@ def newest_opset() -> int:
         except Exception:  # onnxruntime has no common class of its errors.
             continue
         return opset
-    return OLDEST_OPSET
+    return PLAIN_OPSET
 
 
 def make_model(
@@ -67,10 +70,42 @@ def make_model(
     return model
 
 
-def choose_opsets(terms: Iterable[Term]) -> dict[str, int]:
+def check_opset(opset: object) -> int:
+    """:raises InputError: programs are not written in that opset of ONNX."""
+    newest = onnx.defs.onnx_opset_version()
+    whole = isinstance(opset, int) and not isinstance(opset, bool)
+    if not whole or not OLDEST_OPSET <= opset <= newest:  # type: ignore[operator]
+        raise InputError(f"opset is a number from {OLDEST_OPSET} to {newest}, got {opset!r}")
+    return opset  # type: ignore[return-value]
+
+
+def check_nodes(nodes: Iterable[onnx.NodeProto], opset: int) -> None:
+    """:raises GlensideError: the opset has not what one of them says."""
+    for node in nodes:
+        if node.domain or not onnx.defs.has(node.op_type):
+            continue
+        schema = _schema(node.op_type, "", opset)
+        known = schema is not None and len(node.input) <= schema.max_input
+        if not known or any(each.name not in schema.attributes for each in node.attribute):
+            since = next(
+                n
+                for n in range(opset + 1, onnx.defs.onnx_opset_version() + 1)
+                if (later := _schema(node.op_type, "", n)) is not None
+                and len(node.input) <= later.max_input
+                and all(each.name in later.attributes for each in node.attribute)
+            )
+            raise GlensideError(
+                f"{node.name or node.op_type}: opset {opset} has no {node.op_type} that computes "
+                f"this: it came with opset {since}"
+            )
+
+
+def choose_opsets(terms: Iterable[Term], asked: int | None = None) -> dict[str, int]:
     """The opset of every domain that a program with these host operators uses.
 
     In other domains than ONNX's own the newest of the versions is taken.
+
+    :param asked: the opset of ONNX's own operators; host operators are converted to it.
     """
     uses = {(t["domain"], t["operator"], t["version"]) for t in terms if t.op == "host_op"}
     opsets: dict[str, int] = {}
@@ -81,11 +116,14 @@ def choose_opsets(terms: Iterable[Term]) -> dict[str, int]:
         for domain, name, version in uses
         if domain == "" and onnx.defs.has(name)  # onnxruntime's own do not change.
     ]
+    if asked is not None:
+        opsets[""] = asked
+        return opsets
     newest = newest_opset()
     opsets[""] = next(
         (
             opset
-            for opset in range(newest, OLDEST_OPSET - 1, -1)
+            for opset in range(newest, PLAIN_OPSET - 1, -1)
             if all(_means_the_same(name, version, opset) for name, version in standard)
         ),
         newest,

@@ -38,7 +38,9 @@ KERNELS: dict[str, frozenset[str]] = {
     **dict.fromkeys(("ReduceSum", "ReduceProd", "ReduceMean"), _FLOATS),
     **dict.fromkeys(("ReduceMax", "ReduceMin", "ArgMax", "ArgMin"), _BASIC | {"int8", "uint8"}),
     "MatMul": _BASIC | {"uint32", "uint64"},
-    **dict.fromkeys(("Conv", "Gemm", "AveragePool", "Clip"), frozenset({"float32"})),
+    **dict.fromkeys(
+        ("Conv", "ConvTranspose", "Gemm", "AveragePool", "Clip"), frozenset({"float32"})
+    ),
     **dict.fromkeys(("MaxPool", "BatchNormalization", "LayerNormalization"), _FLOATS),
     "Where": _BASIC | {"uint8"},
     "Pad": _BASIC | {"int8", "uint8", "uint32", "uint64", "bool"},

@@ -26,6 +26,9 @@ Array = np.ndarray[Any, Any]
 _SPATIAL = range(1, 4)
 """Spatial axes for which runtimes have convolutions and poolings."""
 
+_LAYER_NORM_FROM = 17
+"""The first opset that has LayerNormalization."""
+
 _UNIT_ROUNDING = 1e-6
 """How far from 1 a factor is that only rounding keeps from it."""
 
@@ -61,6 +64,8 @@ class _Windows:
     count: Shape
     before: Shape
     after: Shape
+    between: Shape
+    """How many numbers of padding are between two neighbours of the data."""
 
     @property
     def item(self) -> range:
@@ -68,31 +73,43 @@ class _Windows:
 
     def whole(self, axis: int) -> bool:
         """Whether the only window takes the axis as it is."""
-        padded = self.before[axis] or self.after[axis]
+        padded = self.before[axis] or self.after[axis] or self.between[axis]
         return self.size[axis] == self._length(axis) and not padded
 
     def _length(self, axis: int) -> int:
         return self.data.shape[self.split + axis]
 
 
-def _windows(term: Term, program: Program, fill: float) -> _Windows | None:
+def _windows(term: Term, program: Program, fill: float, *, spread: bool = False) -> _Windows | None:
     """The windows that a term holds, whatever its outer axes are.
 
     :param fill: what the padding holds that becomes part of them.
+    :param spread: whether padding between the data's elements becomes part of them, too.
     """
     windows = program.source[term]
     if windows.op != "windows" or windows.item != term.item:
         return None
     x = windows.children[0]
     split, rank, data = x.type.split, len(x.item), x
-    before, after = [0] * rank, [0] * rank
-    while (pad := _same(data, program)).op == "pad" and pad["axis"] >= split:
-        axis = pad["axis"] - split
-        if pad["interior"] or fill_value(pad["value"], pad.dtype) != fill:
-            break
-        before[axis] += pad["before"]
-        after[axis] += pad["after"]
-        data = pad.children[0]
+    before, after, between = [0] * rank, [0] * rank, [0] * rank
+    while (moved := _same(data, program)).op in ("pad", "slice") and moved["axis"] >= split:
+        axis = moved["axis"] - split
+        if moved.op == "slice":
+            # Less padding, as far as there is none around what is cut off.
+            if not spread or moved["step"] != 1 or before[axis] or after[axis]:
+                break
+            before[axis] = -moved["low"]
+            after[axis] = moved["high"] - moved.children[0].shape[moved["axis"]]
+        else:
+            # What is padded before its elements are moved apart is no longer beside them.
+            if between[axis] or fill_value(moved["value"], moved.dtype) != fill:
+                break
+            if moved["interior"] and not spread:
+                break
+            between[axis] = moved["interior"]
+            before[axis] += moved["before"]
+            after[axis] += moved["after"]
+        data = moved.children[0]
     return _Windows(
         data,
         split,
@@ -102,6 +119,7 @@ def _windows(term: Term, program: Program, fill: float) -> _Windows | None:
         windows.outer[split:],
         tuple(before),
         tuple(after),
+        tuple(between),
     )
 
 
@@ -137,16 +155,39 @@ def _convolution(term: Term, program: Program) -> Step | None:
     if work is None:
         return None
     for number, side in enumerate(product.children):
-        windows = _windows(side, program, 0.0)
+        windows = _windows(side, program, 0.0, spread=True)
+        if windows is not None and (not any(windows.between) or _transposed(windows) is None):
+            windows = _windows(side, program, 0.0)
         if windows is not None:
-            found = _as_convolution(term, product, number, windows, work)
+            found = _as_convolution(term, product, number, windows, work, program)
             if found is not None:
                 return found
     return None
 
 
+def _transposed(windows: _Windows) -> dict[str, Any] | None:
+    """Attributes by which a transposed convolution makes the same sums, along all axes whose
+    elements are moved apart; None where none does."""
+    reach = [(n - 1) * step for n, step in zip(windows.size, windows.dilation, strict=True)]
+    begin = [most - n for most, n in zip(reach, windows.before, strict=True)]
+    end = [most - n for most, n in zip(reach, windows.after, strict=True)]
+    more = [max(-n, 0) for n in end]
+    axes = [axis for axis in windows.item if not windows.whole(axis)]
+    fits = all(
+        windows.stride[a] == 1 and begin[a] >= 0 and more[a] <= windows.between[a] for a in axes
+    )
+    if not fits:
+        return None
+    return {
+        "strides": [n + 1 for n in windows.between],
+        "begin": begin,
+        "end": [max(n, 0) for n in end],
+        "output_padding": more,
+    }
+
+
 def _as_convolution(
-    term: Term, product: Term, number: int, windows: _Windows, work: str
+    term: Term, product: Term, number: int, windows: _Windows, work: str, program: Program
 ) -> Step | None:
     looks, filters = product.children[number], product.children[1 - number]
     batch = product["batch"]
@@ -165,18 +206,37 @@ def _as_convolution(
     kernel = [windows.size[axis] for axis in space]
     order = [*channels, *space]
     attributes = _attributes(windows, space) | ({"group": shared} if shared > 1 else {})
+    apart = _transposed(windows) if any(windows.between) else None
+    if apart is not None:
+        if float_dtype("ConvTranspose", term.dtype) != work:
+            return None
+        attributes["strides"] = [apart["strides"][axis] for axis in space]
+        attributes["pads"] = [apart[side][axis] for side in ("begin", "end") for axis in space]
+        attributes["output_padding"] = [apart["output_padding"][axis] for axis in space]
+
+    # Filters that are parameters are turned here, so that no nodes do it.
+    held = _array(filters, program) if apart is not None else None
 
     def emit(g: Graph, v: list[Value]) -> Value:
-        x, w = (g.cast(g.cast(each, term.dtype), work) for each in v)
+        x = g.cast(g.cast(v[0], term.dtype), work)
         # (groups, images, channels, space...) as (images, groups * channels, space...).
         lead = [shared, images] if shared > 1 else [images]
         x = _ordered(g, x, lead, windows.data.shape[windows.split :], order, len(channels))
         if shared > 1:
             x = g.transpose(x, [1, 0, *range(2, x.rank)])
         x = g.reshape(x, [images, shared * length, *extent])
-        w = _ordered(g, w, [shared * maps], filters.item, order, len(channels))
-        w = g.reshape(w, [shared * maps, length, *kernel])
-        y = g.node("Conv", [x, w], [images, shared * maps, *count], work, **attributes)
+        if held is None:
+            w = g.cast(g.cast(v[1], term.dtype), work)
+            w = _ordered(g, w, [shared * maps], filters.item, order, len(channels))
+            w = g.reshape(w, [shared * maps, length, *kernel])
+            w = w if apart is None else _turned(g, w, shared)
+        else:
+            array = held.reshape(shared * maps, *filters.item)
+            array = array.transpose(0, *(1 + axis for axis in order))
+            turned = _turned_array(array.reshape(shared, maps, length, *kernel))
+            w = g.initializer(g.names.take("filters"), turned.astype(work), work)
+        operator = "Conv" if apart is None else "ConvTranspose"
+        y = g.node(operator, [x, w], [images, shared * maps, *count], work, **attributes)
         y = g.cast(y, term.dtype)
         if shared > 1:
             y = g.reshape(y, [images, shared, maps, *count])
@@ -186,7 +246,23 @@ def _as_convolution(
         first, second = at if number else at[::-1]
         return g.reshape(g.transpose(y, [*groups, *first, *second]), term.outer)
 
-    return Step((windows.data, filters), emit)
+    return Step((windows.data, *([] if held is not None else [filters])), emit)
+
+
+def _turned_array(filters: Array) -> Array:
+    """As :func:`_turned`, of filters by group."""
+    turned = np.flip(filters.swapaxes(1, 2), tuple(range(3, filters.ndim)))
+    return turned.reshape(-1, *turned.shape[2:])
+
+
+def _turned(g: Graph, w: Value, groups: int) -> Value:
+    """Filters of a convolution as those of a transposed one: (maps of all groups, channels, ...) as
+    (channels of all groups, maps, ...), and back to front."""
+    maps, length, kernel = w.shape[0] // groups, w.shape[1], w.shape[2:]
+    w = g.reshape(w, [groups, maps, length, *kernel])
+    w = g.transpose(w, [0, 2, 1, *range(3, w.rank)])
+    w = g.reshape(w, [groups * length, maps, *kernel])
+    return g.flip(w, range(2, w.rank))
 
 
 def _ordered(
@@ -391,7 +467,7 @@ def _affine(term: Term, program: Program) -> Step | None:
 
 def _layer_norm(term: Term, program: Program) -> Step | None:
     """What is normalised along its last axes, times a factor, perhaps with a summand."""
-    if term.dtype not in KERNELS["LayerNormalization"]:
+    if term.dtype not in KERNELS["LayerNormalization"] or program.opset < _LAYER_NORM_FROM:
         return None
     if term["function"] == "mul":
         return _normalisation(term, term, None, program)

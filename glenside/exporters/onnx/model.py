@@ -13,6 +13,8 @@ from onnx import helper
 from glenside.errors import GlensideError, InputError
 from glenside.exporters.onnx.graph import LARGEST_FILE, Graph, Names, Value, element_type
 from glenside.exporters.onnx.host import (
+    check_nodes,
+    check_opset,
     choose_opsets,
     host_node,
     make_model,
@@ -20,7 +22,15 @@ from glenside.exporters.onnx.host import (
 from glenside.exporters.onnx.operators import step
 from glenside.exporters.onnx.steps import Program, Step
 from glenside.exporters.onnx.tidying import tidy
-from glenside.language import CALLS, AccessType, Term, builders, to_text, units
+from glenside.language import (
+    CALLS,
+    AccessType,
+    Term,
+    builders,
+    to_text,
+    topological_order,
+    units,
+)
 from glenside.language.host import named_outputs
 from glenside.language.shape import Shape
 
@@ -39,6 +49,8 @@ def to_onnx(
     params: Mapping[str, Array],
     outputs: Mapping[str, Term],
     names: Mapping[Term, str] | None = None,
+    *,
+    opset: int | None = None,
 ) -> onnx.ModelProto:
     """A program as an ONNX model that onnxruntime runs to the same numbers.
 
@@ -55,15 +67,19 @@ def to_onnx(
     :param params: arrays of the other tensors of the program.
     :param outputs: terms by output name.
     :param names: names that values shall have where possible.
+    :param opset: the opset to write in; operators that it lacks are said in others.
+    :raises InputError: programs are not written in that opset.
     :raises GlensideError: a tensor is neither an input nor a parameter, a host operator does not
-        exist in any opset of the model, or the model exceeds the 2 GiB of an ONNX file.
+        exist in any opset of the model, the opset asked for lacks what is computed, or the model
+        exceeds the 2 GiB of an ONNX file.
     """
-    program = Program(outputs.values(), params)
+    asked = None if opset is None else check_opset(opset)
+    opsets = choose_opsets(topological_order(outputs.values()), asked) | {DOMAIN: 1}
+    program = Program(outputs.values(), opsets[""], params)
     for term in program.order:
         if term.op == "tensor":
             _check_leaf(term, inputs, params)
 
-    opsets = choose_opsets(program.order) | {DOMAIN: 1}
     taken = Names()
     for each in (*inputs, *(each for each in outputs if each not in inputs)):
         taken.take(each)
@@ -71,7 +87,7 @@ def to_onnx(
         taken.take(each) if each in inputs and not _is_input(t, each, program) else each: t
         for each, t in outputs.items()
     }
-    graph = Graph(taken)
+    graph = Graph(taken, opsets[""])
     functions = _Functions(opsets)
     leaves = {each: Value(each, t.shape, t.dtype) for each, t in inputs.items()}
     _Writer(graph, program, leaves, params, functions).write(outputs, names or {})
@@ -83,6 +99,9 @@ def to_onnx(
         [_info(each, t.shape, t.dtype) for each, t in outputs.items()],
         graph.initializers,
     )
+    if asked is not None:
+        for nodes in (graph.nodes, *(each.node for each in functions.protos)):
+            check_nodes(nodes, asked)
     used = graph.domains | functions.domains
     model = make_model(proto, {d: v for d, v in opsets.items() if d in used}, functions.protos)
     if model.ByteSize() > LARGEST_FILE:
@@ -287,7 +306,7 @@ class _Functions:
         return self._made[key]
 
     def _write(self, name: str, term: Term, types: Sequence[AccessType]) -> None:
-        graph = Graph(Names(), local=True)
+        graph = Graph(Names(), self.opsets[""], local=True)
         operands = {
             graph.names.take(f"operand{i}"): AccessType(t.shape, (), t.dtype)
             for i, t in enumerate(types)
@@ -300,7 +319,7 @@ class _Functions:
                 for (each, whole), t in zip(operands.items(), types, strict=True)
             ],
         )
-        program = Program([meaning])
+        program = Program([meaning], self.opsets[""])
         for domain, version in choose_opsets(program.order).items():
             self.opsets.setdefault(domain, version)
         leaves = {each: Value(each, t.shape, t.dtype) for each, t in operands.items()}

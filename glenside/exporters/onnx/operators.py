@@ -200,15 +200,44 @@ def _compute(term: Term, program: Program) -> Step:
 
 def _fold(term: Term, program: Program, combine: Fold) -> Step:
     slices = _slices(term.children[0], program)
-    compact = tuple(program.compact(each) for each in slices.reads)
+    if not slices.halves:
+        return _folded(term, slices.reads, lambda g, v: slices.take(g, v), combine)
+    compact = [program.compact(each) for each in slices.reads]
+    numbers = [_number(each, program) for each in compact]
+    if all(each is not None for each in numbers):
+        numbers = [None] * len(numbers)  # An operand has to say what is computed.
+    reads = tuple(x for x, number in zip(compact, numbers, strict=True) if number is None)
 
+    def operands(g: Graph, v: list[Value]) -> list[Value]:
+        """A number is no array: runtimes know what to do with ``x / 2``."""
+        values = iter(v)
+        return [
+            next(values) if number is None else g.scalar(number["value"], number.dtype)
+            for number in numbers
+        ]
+
+    return _folded(term, reads, operands, combine)
+
+
+def _folded(
+    term: Term,
+    reads: tuple[Term, ...],
+    operands: Callable[[Graph, list[Value]], list[Value]],
+    combine: Fold,
+) -> Step:
     def emit(g: Graph, v: list[Value]) -> Value:
-        result, *others = slices.take(g, v)
+        result, *others = operands(g, v)
         for other in others:
             result = combine(g, result, other)
         return g.expand(result, term.shape)
 
-    return Step(compact if slices.halves else slices.reads, emit)
+    return Step(reads, emit)
+
+
+def _number(term: Term, program: Program) -> Term | None:
+    """The constant that a term is."""
+    source = program.source[term]
+    return source if source.op == "constant" and term.type.size else None
 
 
 @dataclass(frozen=True)

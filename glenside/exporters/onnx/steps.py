@@ -30,10 +30,13 @@ class Program:
 
     ``source[t]`` is the term whose elements ``t`` holds in the same order: operators that change
     nothing but the shape or the split are passed over. ``uses[t]`` counts the readers. ``params``
-    are the arrays of tensors that are no operands of the program.
+    are the arrays of tensors that are no operands of the program, ``opset`` what it is written in.
     """
 
-    def __init__(self, roots: Iterable[Term], params: Mapping[str, Array] | None = None) -> None:
+    def __init__(
+        self, roots: Iterable[Term], opset: int, params: Mapping[str, Array] | None = None
+    ) -> None:
+        self.opset = opset
         self.params = params or {}
         self.order = topological_order(roots)
         self.source: dict[Term, Term] = {}

@@ -79,6 +79,10 @@ def _remove_renaming(graph: Graph, outputs: Collection[str]) -> None:
     graph.nodes = kept
 
 
+_BIASED = ("Conv", "ConvTranspose", "Gemm")
+"""Operators that take a bias as their third operand."""
+
+
 def _with_padding(
     graph: Graph, node: onnx.NodeProto, makers: dict[str, onnx.NodeProto], readers: Counter[str]
 ) -> onnx.NodeProto | None:
@@ -106,7 +110,7 @@ def _with_summand(
         return None
     for product, summand in (node.input, reversed(node.input)):
         maker = makers.get(product)
-        if maker is None or maker.op_type not in ("Conv", "Gemm") or readers[product] > 1:
+        if maker is None or maker.op_type not in _BIASED or readers[product] > 1:
             continue
         if len(maker.input) > 2 or maker.domain:
             continue
