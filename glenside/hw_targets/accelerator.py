@@ -476,9 +476,14 @@ def _check(a: Accelerator) -> CheckedDeclaration:
 
     declared = Declaration(operands, term, names, conditions, meaning, strict)
     tiles = tiling("the unit's own size", declared, a.tile, a.lanes)
-    return CheckedDeclaration(
+    checked = CheckedDeclaration(
         operands, term, parameters, names, conditions, others, splits, dtypes, tiles
     )
+    if a.tile or a.lanes:
+        from glenside.hw_targets.declare import claims
+
+        claims.require(a, checked, declared)
+    return checked
 
 
 def _names(

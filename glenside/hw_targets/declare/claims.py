@@ -15,13 +15,17 @@ what the unit's rule says, and is proved as a rule.
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from glenside.errors import TargetError
+from glenside.hw_targets.declare import proved
 from glenside.hw_targets.declare.denotation import denoted, holds
 from glenside.hw_targets.declare.sizes import Size
+from glenside.hw_targets.declare.tiling import Declaration, Tiling, least_failing
 from glenside.language.denotation import (
     Apply,
     Constant,
@@ -36,6 +40,7 @@ from glenside.language.denotation import (
 from glenside.language.operators import OPERATORS
 from glenside.language.units import known_unit
 from glenside.rewrites.ruleset import Rule
+from glenside.rewrites.soundness.proofs import cache, fingerprint
 from glenside.rewrites.soundness.proofs.axes import Axes, Undetermined
 from glenside.rewrites.soundness.proofs.comparison import Comparison
 from glenside.rewrites.soundness.proofs.facts import (
@@ -83,7 +88,11 @@ class Claim:
 
 def claims(accelerator: Accelerator) -> Iterator[Claim]:
     """What a declaration claims of the unit's own sizes."""
-    tiling, unit = accelerator.tiling, accelerator.name
+    return claims_of(accelerator.name, accelerator.tiling)
+
+
+def claims_of(unit: str, tiling: Tiling) -> Iterator[Claim]:
+    """Likewise of a unit that is being declared."""
     for size, role in tiling.roles.items():
         yield Claim(unit, size, "cut", role.kind, role.axis)
     for size in tiling.padded:
@@ -106,6 +115,35 @@ def prove_claims(accelerator: Accelerator) -> list[Verdict]:
     tried it. Needs Z3 (:func:`~glenside.rewrites.soundness.proofs.require_solver`).
     """
     return [prove_claim(each, accelerator.checked) for each in claims(accelerator)]
+
+
+def require(a: Accelerator, checked: CheckedDeclaration, declared: Declaration) -> None:
+    """Refuses a declaration of which the proof finds a claim to be false.
+
+    The units that ship are on a list (:mod:`~.proved`), others are proved once and remembered.
+    Where Z3 is not installed, or a claim is neither proved nor false, the argument on the term and
+    the trials have decided.
+
+    :raises TargetError: the claim, and the least sizes at which it fails.
+    """
+    found = list(claims_of(a.name, checked.tiling))
+    if not found or importlib.util.find_spec("z3") is None:
+        return
+    own = proved.fingerprint(a, checked.tiling)
+    if own in proved.shipped():
+        return
+    key = f"{a.name} {own} {fingerprint.of_prover()}"
+    if cache.read().get(key) is not None:
+        return
+    verdicts = [prove_claim(each, checked) for each in found]
+    for claim, verdict in zip(found, verdicts, strict=True):
+        if isinstance(verdict, Proved):
+            continue
+        fails = least_failing(declared, checked.tiling, claim.size, claim.how)
+        if fails:
+            raise TargetError(f"{str(claim).partition(': ')[2]}: that is not so{fails}")
+    if all(isinstance(each, Proved) for each in verdicts):
+        cache.add(key, Proved(a.name, None, (), len(verdicts)))
 
 
 def prove_claim(claim: Claim, checked: CheckedDeclaration) -> Verdict:
