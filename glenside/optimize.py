@@ -34,6 +34,7 @@ from glenside.report import (
     count_host_ops,
     count_offloads,
     count_units,
+    taking_finite,
 )
 
 if TYPE_CHECKING:
@@ -234,7 +235,8 @@ def optimize(
         extractor=extracted.extractor,
         optimal=extracted.optimal,
         rules=tuple(RuleUse(name, count) for name, count in explored.rules.items()),
-        units=count_units(used),
+        units=(units := count_units(used)),
+        finite=taking_finite(using, explored.rules, {use.unit for use in units}),
         cost_parts=tuple(getattr(costs, "components", ())),
         precision=precision,
         exact=accounted.exact,

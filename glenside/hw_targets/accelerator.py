@@ -257,7 +257,16 @@ class Accelerator:
         if self.batched is not None:
             several = dataclasses.replace(declared, operands=self.batched.operands, batch=1)
             cases += mapping.cases(several, self.forms_of_batch, self._batch_splits)
-        return Rule(self.name, tuple(cases), exact, programs=self.programs)
+        # What is padded with zeros within the unit meets weights that may be infinite.
+        pads = any(
+            isinstance(part, template.Node) and part.op == "pad"
+            for part in template.nodes(checked.template)
+        )
+        computes = " ".join(self.computes.split())
+        law = f"``{computes} -> {self.name} {' '.join(self.operands)}``"
+        return Rule(
+            self.name, tuple(cases), exact, programs=self.programs, finite=pads, law=law
+        )
 
     @functools.cached_property
     def batched(self) -> Batched | None:

@@ -13,14 +13,17 @@ BOUND = 2
 """Axes in each list up to which ranks are enumerated, where they must be."""
 HIGHEST_BOUND = 5
 """Likewise where a rule matches nothing below."""
-QUESTIONS = 400_000
-"""For one rule, about integers; most need a few hundred."""
+QUESTIONS = 100_000
+"""For one rule, about integers; most need a few hundred, none that is proved a third of it."""
 RESOURCES = 4_000_000
 """What a solver may spend on one question, in its own unit: about a second and a half."""
 SECONDS = 600.0
 """Of computing, for one rule."""
 EXAMPLES = 100
 """Random programs on which a rule is tried that is neither proved nor refuted."""
+
+
+TOO_LONG = "it takes too long"
 
 
 class Spent(Exception):
@@ -46,4 +49,4 @@ class Budget:
         if self.questions < 0:
             raise Spent("it takes too many questions")
         if time.process_time() > self.deadline:
-            raise Spent("it takes too long")
+            raise Spent(TOO_LONG)
