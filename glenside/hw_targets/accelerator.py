@@ -264,9 +264,7 @@ class Accelerator:
         )
         computes = " ".join(self.computes.split())
         law = f"``{computes} -> {self.name} {' '.join(self.operands)}``"
-        return Rule(
-            self.name, tuple(cases), exact, programs=self.programs, finite=pads, law=law
-        )
+        return Rule(self.name, tuple(cases), exact, programs=self.programs, finite=pads, law=law)
 
     @functools.cached_property
     def batched(self) -> Batched | None:

@@ -48,5 +48,7 @@ def shipped() -> frozenset[str]:
 
 def write(found: Iterable[Accelerator]) -> None:
     """Puts declarations on the list, in place of what is there."""
-    lines = ",\n".join(json.dumps(each) for each in sorted({fingerprint(a, a.tiling) for a in found}))
+    lines = ",\n".join(
+        json.dumps(each) for each in sorted({fingerprint(a, a.tiling) for a in found})
+    )
     FILE.write_text(f"[\n{lines}\n]\n", encoding="utf-8")

@@ -324,7 +324,9 @@ class Axes:
         while front < min(len(a), len(b)) and self._beside(a[front], b[front], known):
             front += 1
         back = 0
-        while back < min(len(a), len(b)) - front and self._beside(a[-1 - back], b[-1 - back], known):
+        while back < min(len(a), len(b)) - front and self._beside(
+            a[-1 - back], b[-1 - back], known
+        ):
             back += 1
         left, right = a[front : len(a) - back], b[front : len(b) - back]
         if not left and not right:
