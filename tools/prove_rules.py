@@ -13,7 +13,7 @@ from pathlib import Path
 from glenside.hw_targets.declare import claims
 from glenside.hw_targets.declare import proved as proved_units
 from glenside.rewrites.ruleset import RuleSet, all_rules
-from glenside.rewrites.soundness.proofs import Proved, Verdict, ledger, prove_all
+from glenside.rewrites.soundness.proofs import Proved, Verdict, ledger, mutation, prove_all
 
 TABLE = Path(__file__).resolve().parent.parent / "docs" / "rules.md"
 HEADER = """\
@@ -65,7 +65,37 @@ def table(rules: RuleSet) -> str:
             numbers = verdict.numbers
         detail = verdict.detail.replace("|", "\\|")[:200]
         lines.append(f"| {verdict.rule} | {verdict.verdict} | {ranks} | {numbers} | {detail} |")
-    return "\n".join([*lines, *of_units(rules)]) + "\n"
+    return "\n".join([*lines, *of_conditions(), *of_units(rules)]) + "\n"
+
+
+CONDITIONS = """
+## What conditions are for
+
+`python tools/mutate_rules.py` judges each rule once more without each of its conditions. *Needed*: the
+rule is refuted without it. *Guard*: it still is proved, so the condition only keeps it from firing where
+that is of no use. *Open*: neither.
+"""
+
+
+def of_conditions() -> list[str]:
+    """What was found of the conditions of rules."""
+    rows = mutation.read_list()
+    if not rows:
+        return []
+    told = Counter(each.verdict for each in rows)
+    judged = len({each.rule for each in rows})
+    counted = ", ".join(f"{count} {name}" for name, count in sorted(told.items()))
+    lines = [CONDITIONS, f"{len(rows)} conditions of {judged} rules: {counted}.", ""]
+    lines += ["| rule | needed | guards | open |", "| --- | --- | --- | --- |"]
+    for rule in dict.fromkeys(each.rule for each in rows):
+        own = [each for each in rows if each.rule == rule]
+        needed = sum(each.verdict == "needed" for each in own)
+        guards, left = (
+            "; ".join(f"`{each.condition}`" for each in own if each.verdict == kind)
+            for kind in ("guard", "open")
+        )
+        lines.append("| " + " | ".join([rule, str(needed), guards, left]) + " |")
+    return lines
 
 
 UNITS = """

@@ -13,8 +13,8 @@ BOUND = 2
 """Axes in each list up to which ranks are enumerated, where they must be."""
 HIGHEST_BOUND = 5
 """Likewise where a rule matches nothing below."""
-QUESTIONS = 100_000
-"""For one rule, about integers; most need a few hundred, none that is proved a third of it."""
+QUESTIONS = 30_000
+"""For one rule, about integers; most need a few hundred, none that is proved more than two thirds of it."""
 RESOURCES = 4_000_000
 """What a solver may spend on one question, in its own unit: about a second and a half."""
 SECONDS = 600.0
