@@ -71,9 +71,9 @@ def table(rules: RuleSet) -> str:
 CONDITIONS = """
 ## What conditions are for
 
-`python tools/mutate_rules.py` judges each rule once more without each of its conditions. *Needed*: the
-rule is refuted without it. *Guard*: it still is proved, so the condition only keeps it from firing where
-that is of no use. *Open*: neither.
+`python tools/mutate_rules.py` judges each rule once more without each of its conditions. *Needed*:
+the rule is refuted without it. *Guard*: it still is proved, so the condition only keeps it from
+firing where that is of no use. *Open*: neither.
 """
 
 

@@ -14,7 +14,7 @@ BOUND = 2
 HIGHEST_BOUND = 5
 """Likewise where a rule matches nothing below."""
 QUESTIONS = 30_000
-"""For one rule, about integers; most need a few hundred, none that is proved more than two thirds of it."""
+"""For one rule, about integers; most need a few hundred, none that is proved over two thirds."""
 RESOURCES = 4_000_000
 """What a solver may spend on one question, in its own unit: about a second and a half."""
 SECONDS = 600.0
