@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from glenside.hw_targets import declarations
 from glenside.hw_targets.declare import claims
 from glenside.hw_targets.declare import proved as proved_units
 from glenside.rewrites.ruleset import RuleSet, all_rules
@@ -110,7 +111,7 @@ and batches among it, is the rule above.
 
 def of_units(rules: RuleSet) -> list[str]:
     """What is proved of the declarations behind these rules."""
-    units = {unit.name: unit for unit in claims.of_rules(rules)}
+    units = {unit.name: unit for unit in declarations.of_rules(rules)}
     told = {name: claims.prove_claims(unit) for name, unit in units.items()}
     verdicts = [each for found in told.values() for each in found]
     proved_units.write(

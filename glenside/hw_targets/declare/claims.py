@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import importlib.util
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +38,6 @@ from glenside.language.denotation import (
     floor_divide,
 )
 from glenside.language.operators import OPERATORS
-from glenside.language.units import known_unit
-from glenside.rewrites.ruleset import Rule
 from glenside.rewrites.soundness.proofs import cache, fingerprint
 from glenside.rewrites.soundness.proofs.axes import Axes, Undetermined
 from glenside.rewrites.soundness.proofs.comparison import Comparison
@@ -97,15 +95,6 @@ def claims_of(unit: str, tiling: Tiling) -> Iterator[Claim]:
         yield Claim(unit, size, "cut", role.kind, role.axis)
     for size in tiling.padded:
         yield Claim(unit, size, "padded", "lowest" if size in tiling.lowest else "zero")
-
-
-def of_rules(rules: Iterable[Rule]) -> list[Accelerator]:
-    """The declarations from which some of these rules follow."""
-    from glenside.hw_targets.accelerator import Accelerator
-
-    known = (known_unit(rule.name) for rule in rules)
-    declared = [unit.declaration for unit in known if unit is not None]
-    return [each for each in declared if isinstance(each, Accelerator)]
 
 
 def prove_claims(accelerator: Accelerator) -> list[Verdict]:

@@ -13,7 +13,7 @@ BOUND = 2
 """Axes in each list up to which ranks are enumerated, where they must be."""
 HIGHEST_BOUND = 5
 """Likewise where a rule matches nothing below."""
-QUESTIONS = 30_000
+QUESTIONS = 100_000
 """For one rule, about integers; most need a few hundred, none that is proved over two thirds."""
 RESOURCES = 4_000_000
 """What a solver may spend on one question, in its own unit: about a second and a half."""
