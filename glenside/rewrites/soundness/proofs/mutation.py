@@ -100,8 +100,7 @@ def _body(case: RewriteOrRule) -> tuple[object, ...]:
 def _without(rule: Rule, number: int, position: int) -> Rule:
     case = rule.cases[number]
     body = _body(case)
-    # Types of egglog's declarations are not its public ones.
-    decl = dataclasses.replace(case.decl, body=body[:position] + body[position + 1 :])  # type: ignore[call-arg]
+    decl = dataclasses.replace(case.decl, body=body[:position] + body[position + 1 :])
     left_out = RewriteOrRule(case.__egg_decls__, decl)
     name = f"{rule.name} without {number}.{position}"
     return dataclasses.replace(rule, name=name, cases=(left_out,), where="")
