@@ -33,6 +33,7 @@ from glenside.errors import GlensideError, ShapeError, TargetError
 from glenside.hw_targets.declare import samples, template
 from glenside.hw_targets.declare.alternatives import require_same
 from glenside.hw_targets.declare.batching import BATCH, Batched, batched
+from glenside.hw_targets.declare.checked import CheckedDeclaration
 from glenside.hw_targets.declare.denotation import Denoted
 from glenside.hw_targets.declare.fields import check_fields, is_number
 from glenside.hw_targets.declare.forms import UNDONE, Form, forms
@@ -412,24 +413,6 @@ class Accelerator:
         got = ", ".join(map(str, operands)) + f" and {parameters}" * bool(parameters)
         reason = f" (by {why})" if why else ""
         return ShapeError(f"{self.name} takes {takes}{named}; got {got}{reason}")
-
-
-@dataclass(frozen=True)
-class CheckedDeclaration:
-    """A declaration that holds together."""
-
-    operands: Mapping[str, OperandType]
-    template: Template
-    parameters: tuple[str, ...]
-    names: tuple[str, ...]
-    """All size variables."""
-    conditions: tuple[Condition, ...]
-    others: tuple[Template, ...]
-    """Other ways to say the term."""
-    splits: dict[Template, int]
-    """How many outer axes each part of the term has."""
-    dtypes: tuple[str, ...]
-    tiling: Tiling
 
 
 def _check(a: Accelerator) -> CheckedDeclaration:

@@ -19,10 +19,11 @@ import importlib.util
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from glenside.errors import TargetError
 from glenside.hw_targets.declare import proved
+from glenside.hw_targets.declare.checked import CheckedDeclaration, Declared
 from glenside.hw_targets.declare.denotation import denoted, holds
 from glenside.hw_targets.declare.sizes import Size
 from glenside.hw_targets.declare.tiling import Declaration, Tiling, least_failing
@@ -53,9 +54,6 @@ from glenside.rewrites.soundness.proofs.limits import Budget, Spent
 from glenside.rewrites.soundness.proofs.logic import NoMatch, Symbolic
 from glenside.rewrites.soundness.proofs.verdicts import Proved, Sampled, Verdict
 
-if TYPE_CHECKING:
-    from glenside.hw_targets.accelerator import Accelerator, CheckedDeclaration
-
 QUESTIONS = 2_000
 """For one claim; those of the units that ship take a tenth."""
 
@@ -84,7 +82,7 @@ class Claim:
         return f"{self.unit}: parts along {self.size} give the whole {gives}"
 
 
-def claims(accelerator: Accelerator) -> Iterator[Claim]:
+def claims(accelerator: Declared) -> Iterator[Claim]:
     """What a declaration claims of the unit's own sizes."""
     return claims_of(accelerator.name, accelerator.tiling)
 
@@ -97,7 +95,7 @@ def claims_of(unit: str, tiling: Tiling) -> Iterator[Claim]:
         yield Claim(unit, size, "padded", "lowest" if size in tiling.lowest else "zero")
 
 
-def prove_claims(accelerator: Accelerator) -> list[Verdict]:
+def prove_claims(accelerator: Declared) -> list[Verdict]:
     """A verdict of each claim, in words where verdicts of rules have a name.
 
     What is not proved counts as sampled: :mod:`~glenside.hw_targets.declare.tiling` has argued and
@@ -106,7 +104,7 @@ def prove_claims(accelerator: Accelerator) -> list[Verdict]:
     return [prove_claim(each, accelerator.checked) for each in claims(accelerator)]
 
 
-def require(a: Accelerator, checked: CheckedDeclaration, declared: Declaration) -> None:
+def require(a: Declared, checked: CheckedDeclaration, declared: Declaration) -> None:
     """Refuses a declaration of which the proof finds a claim to be false.
 
     The units that ship are on a list (:mod:`~.proved`), others are proved once and remembered.

@@ -11,16 +11,14 @@ import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from glenside.hw_targets.accelerator import Accelerator
-    from glenside.hw_targets.declare.tiling import Tiling
+from glenside.hw_targets.declare.checked import Declared
+from glenside.hw_targets.declare.tiling import Tiling
 
 FILE = Path(__file__).with_name("proved.json")
 
 
-def fingerprint(a: Accelerator, tiling: Tiling) -> str:
+def fingerprint(a: Declared, tiling: Tiling) -> str:
     """A hash of all that claims of a declaration rest on."""
     roles = {name: (role.kind, role.axis) for name, role in tiling.roles.items()}
     parts = [
@@ -46,7 +44,7 @@ def shipped() -> frozenset[str]:
         return frozenset()
 
 
-def write(found: Iterable[Accelerator]) -> None:
+def write(found: Iterable[Declared]) -> None:
     """Puts declarations on the list, in place of what is there."""
     lines = ",\n".join(
         json.dumps(each) for each in sorted({fingerprint(a, a.tiling) for a in found})
