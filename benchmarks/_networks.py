@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _torch import BUILT
 from _weights import draw, is_drawn
 from optimize import light_models
 
@@ -30,6 +31,8 @@ def network(name: str, batch: int = 1) -> Model:
         model = load_model(_batched(onnx.load(paths[name]), batch))
     elif name == "mobilenet_v2":
         model = load_model(_mobilenet(batch))
+    elif name in BUILT:
+        model = _from_torch(name)
     else:
         if batch != 1:
             raise SystemExit(f"{name}: files are not made in other batches than 1")
@@ -37,7 +40,17 @@ def network(name: str, batch: int = 1) -> Model:
     types = {n: (a.shape, a.dtype.name) for n, a in model.params.items()}
     kept = {n: a for n, a in model.params.items() if not is_drawn(*types[n])}
     named = Path(name).name.replace(".", "_")
-    return replace(_logits(model), params=draw(types, kept), name=named)
+    if name not in BUILT:
+        model = _logits(model)
+    return replace(model, params=draw(types, kept), name=named)
+
+
+def _from_torch(name: str) -> Model:
+    """A network that PyTorch has, without its weights' values."""
+    import torch
+    from _torch import network as of_torch
+
+    return load_model(of_torch(name).eval(), example_inputs=(torch.zeros(*BUILT[name]),))
 
 
 def _mobilenet(batch: int) -> Any:

@@ -62,8 +62,28 @@ NETWORKS = {
 """What torchvision calls the networks of the benchmark."""
 
 
+BUILT = {
+    "bert_base": (1, 128, 768),
+    "vit_b_16": (1, 3, 224, 224),
+    "convnext_tiny": (1, 3, 224, 224),
+    "layer_norm": (1, 128, 768),
+    "softmax": (1, 12, 128, 128),
+}
+"""Networks and layers that come from PyTorch, and the shape of what they take."""
+
+
 def network(name: str) -> Any:
     """PyTorch's network of the same layers with random weights; None where there is none."""
+    if name in ("bert_base", "layer_norm", "softmax"):
+        from torch import nn
+
+        if name == "bert_base":
+            return _encoder(layers=12, width=768, heads=12, wide=3072)
+        return nn.LayerNorm(768) if name == "layer_norm" else nn.Softmax(-1)
+    if name in BUILT:
+        import torchvision
+
+        return getattr(torchvision.models, name)()
     if name == "mobilenet_v2_relay":
         return _small_mobilenet()
     if name not in NETWORKS:
@@ -71,6 +91,29 @@ def network(name: str) -> Any:
     import torchvision
 
     return getattr(torchvision.models, NETWORKS[name])()
+
+
+def _encoder(layers: int, width: int, heads: int, wide: int) -> Any:
+    """BERT's layers (Devlin et al. 2019), from what its embedding gives on."""
+    from torch import nn
+    from torch.nn import functional as f
+
+    class Layer(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.given, self.merged = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.up, self.down = nn.Linear(width, wide), nn.Linear(wide, width)
+            self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
+
+        def forward(self, x: Any) -> Any:
+            count, length, _ = x.shape
+            parts = self.given(x).reshape(count, length, 3, heads, width // heads)
+            q, k, v = parts.permute(2, 0, 3, 1, 4)
+            y = f.scaled_dot_product_attention(q, k, v).transpose(1, 2)
+            x = self.first(x + self.merged(y.reshape(count, length, width)))
+            return self.second(x + self.down(f.gelu(self.up(x))))
+
+    return nn.Sequential(*[Layer() for _ in range(layers)])
 
 
 def _small_mobilenet() -> Any:
@@ -124,7 +167,7 @@ def network_microseconds(
     kind = getattr(torch, dtype)
     result = {}
     net = made.eval().cuda().to(kind)
-    for layout in LAYOUTS:
+    for layout in LAYOUTS if len(shape) == 4 else LAYOUTS[:1]:
         form = memory_format(layout)
         net = net.to(memory_format=form)
         sets = [

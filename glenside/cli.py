@@ -238,8 +238,10 @@ def optimize(
             egraph=egraph,
             progress=listener,
         )
+    saving = time.perf_counter()
     if output is not None:
         program.save(output)
+    saved = time.perf_counter() - saving
     if emit_c is not None:
         program.to_c(emit_c)
     if as_json:
@@ -247,7 +249,10 @@ def optimize(
         return
     _out.print(program.report)
     if output is not None:
-        _out.print(f"saved to {output}; run it with: glenside run {output}", soft_wrap=True)
+        _out.print(
+            f"saved to {output} in {saved:.2f} s; run it with: glenside run {output}",
+            soft_wrap=True,
+        )
     if emit_c is not None:
         _out.print(f"C source in {emit_c}; build it with: make -C {emit_c}", soft_wrap=True)
 

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from glenside import saved_arrays, saved_folder
+from glenside.calling import BoundProgram, Caller, check_bindable, results_for
+from glenside.codegen.arguments import as_input
 from glenside.errors import (
     GlensideError,
     InputError,
@@ -59,6 +61,9 @@ class DeviceTensor(Protocol):
 type Given = npt.ArrayLike | DeviceTensor
 """What a program takes for an input."""
 
+type Results = Given | Sequence[Given | None] | Mapping[str, Given] | None
+"""What ``out=`` takes."""
+
 _TEXT = "program.glenside"
 _SOURCE = "source.txt"
 _TIR = "tir.json"
@@ -69,8 +74,10 @@ class Program:
     """An optimised, compiled model.
 
     ``program(x)`` takes NumPy arrays in the order of the model's inputs, by keyword, or as one
-    mapping from names to arrays; it returns one array for one output, else a tuple. Programs for
-    CUDA also take tensors on the device (PyTorch's, CuPy's) and then return such.
+    mapping from names to arrays; it returns one array for one output, else a tuple. With ``out=``
+    results are written to arrays of the caller's. Programs for CUDA also take tensors on the device
+    (PyTorch's, CuPy's, JAX's), run on the caller's current stream without waiting, and then return
+    such. Threads may share a program.
     """
 
     def __init__(
@@ -94,15 +101,15 @@ class Program:
         """Shape and dtype of every input, in order."""
         self.output_names = tuple(outputs)
         self.report = report
-        self.requirements = tuple(requirements)
-        """What is asked of the values of inputs: indices in range, say. Tensors on a device are not
-        looked at, since that would wait for it."""
+        self._requirements = tuple(requirements)
         self.defaults = dict(defaults or {})
         """Shape and dtype of the inputs that the model holds a value of. The program has these
         values built in; calls that give others are those of a program compiled for them, once."""
         self._given = given
         self._compiled_for: dict[frozenset[str], Program] = {}
         self._executable = executable
+        self._caller: Caller | None = None
+        self._outputs: dict[str, AccessType] | None = None
         self._params = dict(params or {})
         self.names = dict(names or {})
         """What the user's model calls the values of terms; empty in a loaded program."""
@@ -114,7 +121,7 @@ class Program:
 
     # Positional only: any name may be that of an input.
     def __call__(
-        self, /, *args: Given | Mapping[str, Given], **kwargs: Given
+        self, /, *args: Given | Mapping[str, Given], **kwargs: Given | Results
     ) -> Array | tuple[Array, ...]:
         results = self.run(*args, **kwargs)
         return results[0] if len(results) == 1 else tuple(results)
@@ -124,17 +131,95 @@ class Program:
         ask = getattr(self._executable, "unavailable", None)
         return None if ask is None else ask()
 
-    def run(self, /, *args: Given | Mapping[str, Given], **kwargs: Given) -> list[Array]:
+    def run(self, /, *args: Given | Mapping[str, Given], **kwargs: Given | Results) -> list[Array]:
         """All outputs as a list; arguments as for calling.
+
+        ``out=`` gives what results are written to: an array or tensor for one output, one for each
+        in order, or a mapping from some of their names. (Where an input is called ``out``, that is
+        meant, unless inputs are given as one mapping.)
 
         :raises InputError: an input is missing, unknown, or of another shape or dtype, or holds an
             index that is out of range. Indices that the program itself computes are not checked:
-            kernels take the nearest position that exists for one that does not.
+            kernels take the nearest position that exists for one that does not. Or what ``out=``
+            gives for an output is of another shape or dtype, cannot be written to, or shares
+            memory with an input or another output.
         """
-        given = self._named(args, kwargs)
+        if not kwargs and len(args) == len(self.inputs):
+            caller = self._caller or self._called()
+            if len(args) != 1 or type(args[0]) is np.ndarray or not isinstance(args[0], Mapping):
+                return caller(args) if caller.quick is None else caller.quick(args)
+        given, out = self._split(args, kwargs)
+        if self.defaults and (program := self._taking(given.keys() & self.defaults.keys())):
+            return program.run(given, out=out)
+        values = self._values(given)
+        if out is None:
+            return self._called()(values)
+        targets = results_for(out, self.outputs, given)
+        return targets.returned(self._called()(values, targets.written))
+
+    def bind(
+        self, /, *args: Given | Mapping[str, Given], **kwargs: Given | Results
+    ) -> BoundProgram:
+        """The program with buffers that every call of the result reads and writes.
+
+        Arguments are as for calling, but must be arrays or tensors, which are kept and not copied:
+        what is in them counts when the result is called. Without ``out=`` (or for outputs that it
+        leaves out), there are new buffers. Everything is checked now, and the program is run once;
+        with tensors on a device, a call is then one launch of a graph on the current stream.
+
+        :raises InputError: as for :meth:`run`; or an argument has no memory of its own, or on a
+            device none that kernels can read as it lies (contiguous, from a multiple of 16 bytes).
+        """
+        given, out = self._split(args, kwargs)
         if program := self._taking(given.keys() & self.defaults.keys()):
-            return program.run(given)
-        return self._executable.run(self._bind(given))
+            return program.bind(given, out=out)
+        values = self._values(given)
+        check_bindable(given)
+        targets = results_for({} if out is None else out, self.outputs, given)
+        caller = self._called()
+        results = caller(values, targets.written)
+        return BoundProgram(
+            caller.bound(values, results),
+            dict(zip(self.inputs, values, strict=True)),
+            dict(zip(self.output_names, targets.returned(results), strict=True)),
+        )
+
+    @property
+    def outputs(self) -> dict[str, AccessType]:
+        """Shape and dtype of every output, in order."""
+        if self._outputs is None:
+            types = (term.type for term in self.terms)
+            self._outputs = {
+                name: AccessType(type_.shape, (), type_.dtype)
+                for name, type_ in zip(self.output_names, types, strict=True)
+            }
+        return self._outputs
+
+    @property
+    def requirements(self) -> tuple[Requirement, ...]:
+        """What is asked of the values of inputs: indices in range, say. Tensors on a device are not
+        looked at, since that would wait for it."""
+        return self._requirements
+
+    @requirements.setter
+    def requirements(self, given: Sequence[Requirement]) -> None:
+        self._requirements, self._caller = tuple(given), None
+
+    def _called(self) -> Caller:
+        # Not before: an executable may be compiled when it is first asked for something.
+        if self._caller is None:
+            self._caller = Caller(self._executable, self.inputs, self._requirements)
+        return self._caller
+
+    def _split(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], Any]:
+        """The values of a call by the names of inputs, and what results are written to."""
+        as_mapping = len(args) == 1 and isinstance(args[0], Mapping)
+        if "out" in kwargs and (as_mapping or "out" not in self.inputs):
+            others = {name: value for name, value in kwargs.items() if name != "out"}
+            return self._named(args, others), kwargs["out"]
+        return self._named(args, kwargs), None
 
     def _taking(self, defaults: Collection[str]) -> Program | None:
         """The program that takes these inputs, which the model has values of, at every call."""
@@ -168,22 +253,18 @@ class Program:
                 given[name] = value
         return given
 
-    def _bind(self, given: Mapping[str, Any]) -> dict[str, Array]:
-        """The inputs of a call, held against what the program takes."""
-        unknown = [name for name in given if name not in self.inputs]
-        missing = [name for name in self.inputs if name not in given]
-        if unknown or missing:
+    def _values(self, given: Mapping[str, Any]) -> list[Any]:
+        """The inputs of a call in order.
+
+        :raises InputError: one is missing, or there is none of a name.
+        """
+        if given.keys() != self.inputs.keys():
+            unknown = [name for name in given if name not in self.inputs]
+            missing = [name for name in self.inputs if name not in given]
             problems = [f"{n!r} is not one of them" for n in unknown]
             problems += [f"{n!r} is missing" for n in missing]
             raise InputError(f"{self._takes()}: {', '.join(problems)}")
-        check = _checked
-        if getattr(self._executable, "takes_tensors", False):
-            check = _checked_tensor
-        bound = {name: check(name, given[name], wanted) for name, wanted in self.inputs.items()}
-        if self.requirements and all(isinstance(value, np.ndarray) for value in bound.values()):
-            for each in self.requirements:
-                each.check(bound)
-        return bound
+        return [given[name] for name in self.inputs]
 
     def _takes(self) -> str:
         listed = ", ".join(f"{n!r} {t.dtype}{list(t.shape)}" for n, t in self.inputs.items())
@@ -309,9 +390,9 @@ class Program:
         return replace(recipe.prove(seconds), changed=changed)
 
     def explain_mapping(self) -> MappingExplanation:
-        """How each product of a program for a GPU is mapped to the device, and why: the chosen
-        mapping, where in the term each loop comes from, every constraint with its numbers, and what
-        other kinds of mappings there were. Printing it shows a text.
+        """How each product and reduction over rows of a program for a GPU is mapped to the device,
+        and why: the chosen mapping, where in the term each loop comes from, every constraint with
+        its numbers, and what other kinds of mappings there were. Printing it shows a text.
 
         Of a program that was loaded, what would be chosen here and now is told.
 
@@ -335,6 +416,7 @@ class Program:
             self.inputs,
             self._params,
             target.limits,
+            target.dialect,
             chooser(target.limits),
             {each.space: each.mapping for each in made},
             self.names,
@@ -360,7 +442,8 @@ class Program:
         given = self._named(args, kwargs)
         if program := self._taking(given.keys() & self.defaults.keys()):
             return program.trace(given)
-        return self._compiled.trace(self._bind(given))
+        arrays = zip(self.inputs, self._values(given), strict=True)
+        return self._compiled.trace({n: as_input(n, v, self.inputs[n]) for n, v in arrays})
 
     @property
     def _compiled(self) -> Executable:
@@ -609,22 +692,3 @@ def _check_declared(unit: str, module: str) -> None:
 
 def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
-
-
-def _checked_tensor(name: str, value: Any, wanted: AccessType) -> Any:
-    """As :func:`_checked`; tensors on a CUDA device stay there."""
-    from glenside.codegen.device import tensors
-
-    if tensors.on_cuda(value):
-        return tensors.check(name, value, wanted)
-    return _checked(name, value, wanted)
-
-
-def _checked(name: str, value: Any, wanted: AccessType) -> Array:
-    array = np.asarray(value)
-    if array.shape != wanted.shape or array.dtype.name != wanted.dtype:
-        raise InputError(
-            f"input {name!r} must be {wanted.dtype} of shape {wanted.shape}, "
-            f"got {array.dtype.name} of shape {array.shape}"
-        )
-    return array

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,7 @@ class _Compiled:
         self._options = options
         self._parameters = _parameters(graph)
         self._specialised: dict[tuple[Any, ...], _Specialised | None] = {}
+        self._last: _Specialised | None = None
 
     def __call__(self, *args: Any) -> Any:
         import torch
@@ -78,6 +80,8 @@ class _Compiled:
                 "torch.no_grad() or torch.inference_mode()"
             )
             return self._graph(*args)
+        if self._last is not None and self._last.fits(args):
+            return self._last(args)
         key = self._key(args)
         found = self._specialised.get(key)
         if key not in self._specialised or (found is not None and found.stale(args)):
@@ -85,6 +89,7 @@ class _Compiled:
             if len(self._specialised) >= MOST_PROGRAMS:
                 del self._specialised[next(iter(self._specialised))]
             self._specialised[key] = found
+        self._last = found
         return self._graph(*args) if found is None else found(args)
 
     def _key(self, args: Sequence[Any]) -> tuple[Any, ...]:
@@ -155,12 +160,16 @@ class _Specialised:
             for position in tensors
             if position in parameters and names[position] not in changed
         }
-        self._watched = [(position, weakref.ref(args[position])) for position in held]
-        self._versions = _versions(args, self._watched)
+        self._watched = _Watched(args, held)
+        self._others = [
+            (at, tuple(each.shape) if at in tensors else each, at in tensors)
+            for at, each in enumerate(args)
+            if at not in held
+        ]
         params = {names[position]: array for position, array in held.items()}
         found = read_core(core, names, params=params)
         self._program: Program = optimize(widened_halves(found.model), **options)
-        self._taken = [(name, names.index(name)) for name in self._program.inputs]
+        self._taken = [names.index(name) for name in self._program.inputs]
         # New values of inputs, and which these are.
         self._mutated = [
             names.index(found.mutated[name]) if name in found.mutated else None
@@ -170,10 +179,17 @@ class _Specialised:
 
     def stale(self, args: Sequence[Any]) -> bool:
         """Whether a parameter is another tensor by now, or holds something else."""
-        return _versions(args, self._watched) != self._versions
+        return not self._watched.same(args)
+
+    def fits(self, args: Sequence[Any]) -> bool:
+        """Whether it is what :class:`_Compiled` would look up for these, and not stale."""
+        for at, wanted, tensor in self._others:
+            if (args[at].shape if tensor else args[at]) != wanted:
+                return False
+        return self._watched.same(args)
 
     def __call__(self, args: Sequence[Any]) -> tuple[Any, ...]:
-        outputs = self._program.run({name: _handed(args[at]) for name, at in self._taken})
+        outputs = self._program.run(*[_handed(args[at]) for at in self._taken])
         tensors = [as_tensor(each) for each in outputs]
         for at, tensor in zip(self._mutated, tensors, strict=True):
             if at is not None:
@@ -197,19 +213,55 @@ def _results(exported: Any) -> list[Any]:
     ]
 
 
-def _versions(args: Sequence[Any], watched: Sequence[tuple[int, Any]]) -> list[int]:
-    """How often each parameter was changed in place; -1 for one that is another tensor."""
-    return [-1 if ref() is not args[at] else _changes(args[at]) for at, ref in watched]
+class _Watched:
+    """The parameters that a program has built in.
+
+    There may be hundreds, and every call looks at them: by functions that loop in C.
+    """
+
+    def __init__(self, args: Sequence[Any], positions: Collection[int]) -> None:
+        self._of = _picked(positions)
+        # Inference tensors have none.
+        self._counted = _picked([at for at in positions if not args[at].is_inference()])
+        self._gone = False
+        self._references = [weakref.ref(each, self._lost) for each in self._of(args)]
+        self._ids = tuple(map(id, self._of(args)))
+        self._changes = tuple(map(_CHANGES, self._counted(args)))
+
+    def _lost(self, _: object) -> None:
+        self._gone = True
+
+    def same(self, args: Sequence[Any]) -> bool:
+        """Whether all are these very tensors and hold what they held."""
+        return (
+            not self._gone  # Another tensor may have the number of one that is gone.
+            and tuple(map(id, self._of(args))) == self._ids
+            and tuple(map(_CHANGES, self._counted(args))) == self._changes
+        )
 
 
-def _changes(tensor: Any) -> int:
-    # PyTorch's own counter, which its documentation names for this; inference tensors have none.
-    return 0 if tensor.is_inference() else int(tensor._version)  # noqa: SLF001
+_CHANGES = attrgetter("_version")
+"""PyTorch's counter of changes in place, which its documentation names for this."""
+
+
+def _picked(positions: Collection[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """What takes the elements at these positions."""
+    if not positions:
+        return lambda args: ()
+    if len(positions) == 1:
+        (only,) = positions
+        return lambda args: (args[only],)
+    return itemgetter(*positions)
 
 
 def _handed(tensor: Any) -> Any:
     """A tensor as the program takes it: in its memory, on the device where that takes such."""
-    return tensor.detach() if tensor.is_cuda else as_array(tensor, "input")
+    if tensor.is_cuda:
+        return tensor
+    try:
+        return tensor.numpy()
+    except (TypeError, RuntimeError):  # Of a dtype that NumPy lacks, one that records gradients.
+        return as_array(tensor, "input")
 
 
 _told: set[str] = set()

@@ -12,6 +12,7 @@ from torch import nn  # noqa: E402
 
 import glenside  # noqa: E402
 from glenside import torch_compile  # noqa: E402
+from glenside.errors import InputError  # noqa: E402
 from glenside.program import Program  # noqa: E402
 from glenside.torch_compile import RunsInPyTorch  # noqa: E402
 
@@ -149,3 +150,39 @@ def test_the_readme_shows_both_ways(runs):
     exec(block, found)
     torch.testing.assert_close(found["y"], found["net"](found["x"]))
     assert len({tuple(each) for each in runs}) == 2  # A program of each way.
+
+
+@torch.no_grad()
+def test_a_program_reads_and_writes_tensors_in_the_processors_memory():
+    net, x = nn.Linear(8, 4).eval(), torch.randn(2, 8)
+    program = glenside.optimize(net, (x,), target="cpu", check=False)
+    out = torch.empty(2, 4)
+    assert program(x, out=out) is out
+    torch.testing.assert_close(out, net(x))
+    bound = program.bind(x, out=out)
+    x.mul_(-3)
+    assert bound() is out
+    torch.testing.assert_close(out, net(x))
+    with pytest.raises(InputError, match="out= shares memory with input"):
+        program(x, out=x.view(-1)[:8].view(2, 4))
+    with pytest.raises(InputError, match=r"out= is float64 of shape \(2, 4\)"):
+        program(x, out=out.double())
+
+
+def test_parameters_are_watched_for_changes_and_for_going_away():
+    args = [torch.zeros(2), 3, torch.ones(2), torch.ones(1)]
+    with torch.inference_mode():
+        args.append(torch.ones(3))
+    watched = torch_compile._Watched(args, [0, 2, 4])
+    assert watched.same(args)
+    assert watched.same([*args[:3], torch.zeros(7), args[4]])
+    assert not watched.same([args[0].clone(), *args[1:]])
+    args[2].add_(1)
+    assert not watched.same(args)
+    gone = torch_compile._Watched(args, [2])
+    (number,) = gone._ids
+    args[2] = None
+    gone._ids = (id(None),)  # As if another had its number.
+    gone._changes = ()
+    gone._counted = lambda args: ()
+    assert number and not gone.same(args)

@@ -23,8 +23,9 @@ from glenside.language.shape import AccessType
 from glenside.language.term import Term, topological_order
 
 if TYPE_CHECKING:
-    from glenside.codegen import schedule
-    from glenside.codegen.kernels import KernelBuilder, Launch
+    from glenside.codegen.cpu import schedule
+    from glenside.codegen.cpu.nest import LoopBuilder
+    from glenside.codegen.kernel.builder import Launch
 
 Array = np.ndarray[Any, Any]
 Progress = Callable[[str, int, int], None]
@@ -81,7 +82,7 @@ def compile_terms(
     # Before TVM is loaded: it reads its thread settings once.
     count = threads or launch.available_threads()
     launch.load_runtime()
-    from glenside.codegen import schedule
+    from glenside.codegen.cpu import schedule
 
     machine = schedule.host()
     lowered = lower_terms(outputs, inputs, params, machine, progress)
@@ -105,7 +106,7 @@ def planned_footprint(
 ) -> Footprint:
     """The memory that what :func:`compile_terms` makes will hold; raises as that does."""
     launch.load_runtime()
-    from glenside.codegen import schedule
+    from glenside.codegen.cpu import schedule
 
     return lower_terms(outputs, inputs, params, schedule.host(), progress).footprint
 
@@ -136,10 +137,10 @@ def lower_terms(
 ) -> Lowered:
     """Likewise, but for any machine and not compiled yet."""
     check_sizes(outputs)
-    from glenside.codegen.kernels import KernelBuilder
+    from glenside.codegen.cpu.nest import LoopBuilder
 
     cut = cut_program(outputs, inputs, params)
-    builder = KernelBuilder(cut, machine)
+    builder = LoopBuilder(cut, machine)
     planner = Planner(cut, builder.memory)
     library = _Library()
     calls: list[KernelCall | PythonCall] = []
@@ -167,17 +168,17 @@ def lower_terms(
     )
 
 
-def _launches(builder: KernelBuilder, step: Kernel | Fill, number: int) -> list[Launch]:
+def _launches(builder: LoopBuilder, step: Kernel | Fill, number: int) -> list[Launch]:
     """What computes the program's step of that number, in order."""
-    from glenside.codegen.kernels import Nest
-    from glenside.codegen.products import ProductNest
+    from glenside.codegen.cpu.nest import LoopNest
+    from glenside.codegen.cpu.products import ProductNest
 
     if isinstance(step, Fill):
         return [builder.fill(step)]
     builder.at_step(number)
     if step.anchor is not None and step.product is not None:
         return ProductNest(builder, step, step.anchor, step.product).launches()
-    nest = Nest(builder, step)
+    nest = LoopNest(builder, step)
     return [nest.finish(nest.body())]
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from glenside.codegen.arguments import as_input
 from glenside.codegen.plan import (
     ALIGN,
     LIBRARY,
@@ -56,8 +57,14 @@ class Executable:
         require(plan.arena, "the memory for the program's values")
         self._arena = _aligned(plan.arena)
         self._arrays = [self._bind(number, slot) for number, slot in enumerate(plan.slots)]
-        self._inputs = {name: self._window(place) for name, place in plan.inputs.items()}
-        self._outputs = [self._window(place) for place in plan.outputs]
+        types = plan.taken()
+        self._inputs = [
+            _Taken(name, types[name], self._window(place)) for name, place in plan.inputs.items()
+        ]
+        self._outputs = [
+            _in_shape(self._window(place), tuple(place.shape)) for place in plan.outputs
+        ]
+        self._result_bytes = sum(view.nbytes for view, _ in self._outputs)
         self._actions = [self._action(step) for step in plan.steps]
 
     # --- memory -------------------------------------------------------------------------------
@@ -133,36 +140,51 @@ class Executable:
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """The outputs for these inputs; the arrays returned are the caller's own."""
+        return self.call(in_order(inputs, self.plan))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The inputs in the order of :meth:`call`."""
+        return tuple(self.plan.inputs)
+
+    def call(self, values: Sequence[Any], out: Sequence[Array | None] | None = None) -> list[Array]:
+        """The outputs for inputs in order, in arrays of their own or in those of ``out``.
+
+        :raises InputError: an input is of another shape or dtype.
+        """
         with self._turn:
-            self._start(inputs)
+            self._start(values)
             for action in self._actions:
                 action()
-            # What the arena takes is taken by now.
-            require(sum(view.nbytes for view in self._outputs), "a copy of the results")
+            if out is None:
+                # What the arena takes is taken by now.
+                require(self._result_bytes, "a copy of the results")
+                return [
+                    view.copy() if shape is None else view.copy().reshape(shape)
+                    for view, shape in self._outputs
+                ]
             return [
-                np.array(view, order="C").reshape(place.shape)
-                for view, place in zip(self._outputs, self.plan.outputs, strict=True)
+                _copied(view, shape, given)
+                for (view, shape), given in zip(self._outputs, out, strict=True)
             ]
 
-    def _start(self, inputs: Mapping[str, Array]) -> None:
+    def _start(self, values: Sequence[Any]) -> None:
         self._configure(self.plan.threads)
-        for name, window in self._inputs.items():
-            if name not in inputs:
-                raise InputError(f"no value was given for input {name!r}")
-            array, place = np.asarray(inputs[name]), self.plan.inputs[name]
-            if list(array.shape) != place.shape or array.dtype != place.dtype:
-                raise InputError(
-                    f"input {name!r} is {place.dtype} of shape {tuple(place.shape)}, "
-                    f"got {array.dtype} of shape {array.shape}"
-                )
-            window[...] = array.reshape(window.shape)
+        for taken, value in zip(self._inputs, values, strict=True):
+            if not (
+                type(value) is np.ndarray
+                and value.dtype is taken.dtype
+                and value.shape == taken.shape
+            ):
+                value = as_input(taken.name, value, taken.wanted)
+            taken.view[...] = value if taken.plain else value.reshape(taken.view.shape)
 
     def values(
         self, inputs: Mapping[str, Array], watched: Mapping[int, Sequence[Place]]
     ) -> Iterator[tuple[Place, Array]]:
         """Runs, giving copies of the places ``watched`` after the step with that number."""
         with self._turn:
-            self._start(inputs)
+            self._start(in_order(inputs, self.plan))
             for number, action in enumerate([lambda: None, *self._actions], -1):
                 action()
                 for place in watched.get(number, ()):
@@ -197,6 +219,43 @@ class Executable:
         found = file_hash(path)
         path.rename(target / LIBRARY.format(found))
         return found
+
+
+class _Taken:
+    """An input and where its values go."""
+
+    def __init__(self, name: str, wanted: AccessType, window: Array) -> None:
+        self.name, self.wanted = name, wanted
+        self.shape, self.dtype = wanted.shape, np.dtype(wanted.dtype)
+        self.view, shape = _in_shape(window, self.shape)
+        self.plain = shape is None
+
+
+def _in_shape(window: Array, shape: tuple[int, ...]) -> tuple[Array, tuple[int, ...] | None]:
+    """The window as a view of that shape; where memory has none, itself and the shape."""
+    view = window.reshape(shape)
+    same = view.size == 0 or np.may_share_memory(view, window)
+    return (view, None) if same else (window, shape)
+
+
+def _copied(view: Array, shape: tuple[int, ...] | None, out: Array | None) -> Array:
+    """A result in its shape: a copy, or in ``out``."""
+    value = view if shape is None else view.reshape(shape)
+    if out is None:
+        return np.array(value, order="C")
+    out[...] = value
+    return out
+
+
+def in_order(inputs: Mapping[str, Any], plan: Plan) -> list[Any]:
+    """Values by name in the order of a plan's inputs.
+
+    :raises InputError: one is missing.
+    """
+    missing = next((name for name in plan.inputs if name not in inputs), None)
+    if missing is not None:
+        raise InputError(f"no value was given for input {missing!r}")
+    return [inputs[name] for name in plan.inputs]
 
 
 def python_function(step: PythonCall) -> Callable[[Sequence[Array]], Array]:

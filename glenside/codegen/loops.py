@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from glenside.codegen import scalars, schedule
+from glenside.codegen import scalars
 
 Expr = Any
 Stmt = Any
@@ -138,16 +138,8 @@ def vectorised(width: int, body: Callable[[Any], Stmt]) -> Stmt:
     return sequence([*map(allocate, lanes.cells), loop])
 
 
-def nested(extents: Sequence[int], body: Callable[[Index], Stmt], parallel: bool = False) -> Stmt:
-    """Nested loops; with ``parallel`` enough outer ones are fused to occupy all threads."""
-    extents = list(extents)
-    if parallel and extents:
-        count = schedule.parallel_prefix(extents)
-        return fused(
-            extents[:count],
-            lambda first: nested(extents[count:], lambda rest: body([*first, *rest])),
-            parallel=True,
-        )
+def nested(extents: Sequence[int], body: Callable[[Index], Stmt]) -> Stmt:
+    """Nested loops."""
 
     def level(k: int, index: Index) -> Stmt:
         if k == len(extents):
@@ -155,19 +147,6 @@ def nested(extents: Sequence[int], body: Callable[[Index], Stmt], parallel: bool
         return repeat(extents[k], lambda i: level(k + 1, [*index, i]))
 
     return level(0, [])
-
-
-def fused(extents: Sequence[int], body: Callable[[Index], Stmt], parallel: bool) -> Stmt:
-    """Loops over a fused index, split up inside; threads get equal runs of it."""
-    from tvm import tirx
-
-    total = math.prod(extents)
-    if total == 1:
-        return body([0] * len(extents))
-    if not parallel:
-        return nested(extents, body)
-    variable = tirx.Var("f", "int32")
-    return tirx.For(variable, 0, total, tirx.ForKind.PARALLEL, body(unflatten(variable, extents)))
 
 
 def unflatten(flat: Any, shape: Sequence[int]) -> Index:

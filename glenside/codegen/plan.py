@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -207,6 +208,12 @@ class Plan:
 def is_constant(place: Place, plan: Plan) -> bool:
     """Whether a value is a parameter: the same in every run."""
     return plan.slots[place.buffer].offset is None
+
+
+def row_by_row(place: Place) -> Place:
+    """Of the same value, where it lies row by row from the start of a buffer on."""
+    axes = [[[size, math.prod(place.shape[axis + 1 :])]] for axis, size in enumerate(place.shape)]
+    return Place(place.buffer, 0, axes, place.shape, place.dtype)
 
 
 def stored_dtype(dtype: str) -> str:

@@ -25,7 +25,13 @@ Progress = Callable[[str, int, int], None]
 
 
 class Runnable(Protocol):
-    """A compiled program, freshly compiled or loaded."""
+    """A compiled program, freshly compiled or loaded.
+
+    One that can be called for less has three more members: ``names``, its inputs in order;
+    ``call(values, out)``, which takes values in that order, as the caller gave them and not
+    checked, and writes the outputs to the arrays of ``out`` where there are some; and
+    ``bind(values, out)``, which gives a function that does so whenever it is called.
+    """
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """Output arrays for input arrays by name."""

@@ -251,8 +251,7 @@ def _steps(
     progress: Progress | None,
     refusals: Refusals,
 ) -> _Steps:
-    from glenside.codegen.gpu.dispatch import make_kernels
-    from glenside.codegen.gpu.fallback import element_kernel
+    from glenside.codegen.gpu.dispatch import make_kernels, plain_kernel
     from glenside.codegen.gpu.interface import make_builder
     from glenside.codegen.gpu.mapping.choose import chosen_mapping
 
@@ -272,11 +271,11 @@ def _steps(
             progress("lower", number, len(cut.steps))
         if isinstance(step, Kernel):
             if number in refusals.plain:
-                made = [element_kernel(builder, step, number, smallest)]
+                made = [plain_kernel(builder, step, number, smallest, dialect)]
             elif staged:
                 made = make_kernels(builder, step, number, limits, dialect, noted)
             else:
-                made = [element_kernel(builder, step, number, limits)]
+                made = [plain_kernel(builder, step, number, limits, dialect)]
             result.kernels += made
             result.owners += [number] * len(made)
             result.steps += made

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from glenside.codegen.device.device import Code, Launch, Memory, Refused, Unsuitable
-from glenside.codegen.device.driver import DriverLaunch
-from glenside.codegen.plan import Entry
+from glenside.codegen.device.copies import NAME, copy_kernel
+from glenside.codegen.device.device import STAGED, Code, Launch, Memory, Refused, Unsuitable
+from glenside.codegen.device.driver import DriverLaunch, Graph
+from glenside.codegen.device.streams import Scope
+from glenside.codegen.plan import Entry, Place
 from glenside.errors import TargetError
 
 Array = np.ndarray[Any, Any]
@@ -45,14 +47,16 @@ class CudaDevice:
 
     def __init__(self) -> None:
         """Opens the device; raises :class:`TargetError` where there is none."""
-        self._cp = cupy()
+        self.cupy = self._cp = cupy()
         try:
-            number = self._cp.cuda.runtime.getDevice()
-            self._properties = self._cp.cuda.runtime.getDeviceProperties(number)
+            self.number = int(self._cp.cuda.runtime.getDevice())
+            self._properties = self._cp.cuda.runtime.getDeviceProperties(self.number)
         except self._cp.cuda.runtime.CUDARuntimeError as problem:
             raise Unsuitable(f"no CUDA device was found: {problem}") from problem
         self.stream = self._cp.cuda.Stream(non_blocking=True)
+        self._scope = Scope()
         self._kernels: dict[str, Any] = {}
+        self._copies: list[Any] = []
         have = self._properties["major"], self._cp.cuda.runtime.driverGetVersion()
         self._overlaps = all(one >= least for one, least in zip(have, _OVERLAPS, strict=True))
 
@@ -66,6 +70,15 @@ class CudaDevice:
         """``sm_90``, say."""
         return f"sm_{self._properties['major']}{self._properties['minor']}"
 
+    def enter(self) -> bool:
+        """Lets what the calling thread asks CUDA for be asked of this device; whether it did not
+        before, so that it has to be left."""
+        return self._scope.enter()
+
+    def leave(self) -> None:
+        """Gives the calling thread the device back that it had."""
+        self._scope.leave()
+
     def allocate(self, size: int) -> Memory:
         """So many bytes."""
         try:
@@ -77,16 +90,30 @@ class CudaDevice:
         """A pointer into the same memory."""
         return memory + offset
 
-    def write(self, memory: Memory, offset: int, array: Array) -> None:
-        """Copies to the device; the array may be changed afterwards."""
+    def staging(self, size: int) -> Array:
+        """Page-locked, up to a size beyond which CUDA's own way with other memory is as fast."""
+        if size > STAGED:
+            return np.zeros(size, np.uint8)
+        return np.frombuffer(self._cp.cuda.alloc_pinned_memory(max(size, 1)), np.uint8, size)
+
+    def send(self, memory: Memory, offset: int, array: Array) -> None:
+        """Begins to copy to the device."""
         if array.nbytes:
             (memory + offset).copy_from_host_async(array.ctypes.data, array.nbytes, self.stream)
-            self.stream.synchronize()
+
+    def write(self, memory: Memory, offset: int, array: Array) -> None:
+        """Copies to the device; the array may be changed afterwards."""
+        self.send(memory, offset, array)
+        self.stream.synchronize()
+
+    def fetch(self, memory: Memory, offset: int, array: Array) -> None:
+        """Begins to copy from the device."""
+        if array.nbytes:
+            (memory + offset).copy_to_host_async(array.ctypes.data, array.nbytes, self.stream)
 
     def read(self, memory: Memory, offset: int, array: Array) -> None:
         """Copies from the device."""
-        if array.nbytes:
-            (memory + offset).copy_to_host_async(array.ctypes.data, array.nbytes, self.stream)
+        self.fetch(memory, offset, array)
         self.stream.synchronize()
 
     def build(self, code: Code, kernels: Mapping[str, Entry]) -> None:
@@ -147,26 +174,17 @@ class CudaDevice:
         """
         if not launches:
             return lambda: None
-        ready = [self._ready(launch) for launch in launches]
-        with self.stream:
-            self.stream.begin_capture()
-            try:
-                for launch in ready:
-                    launch()
-            finally:
-                graph = self.stream.end_capture()
-        graph.upload(self.stream)
-        return lambda: graph.launch(self.stream)
+        graph = Graph([self.ready(launch) for launch in launches])
+        stream = self.stream.ptr
+        graph.upload(stream)
+        return lambda: graph(stream)
 
-    def _ready(self, launch: Launch) -> Callable[[], None]:
-        kernel, entry = self._kernels[launch.kernel], launch.entry
-        early = entry.overlapped and self._overlaps
-        if early or entry.maps:
-            pointers = [each.ptr for each in launch.arguments]
-            return DriverLaunch(kernel.kernel.ptr, entry, pointers, self.stream.ptr, early=early)
-        values = tuple(np.uint64(each.ptr) for each in launch.arguments)
-        grid, block = tuple(entry.grid), tuple(entry.block)
-        return lambda: kernel(grid, block, values, shared_mem=entry.local_bytes)
+    def ready(self, launch: Launch) -> DriverLaunch:
+        """The launch as the driver has it."""
+        entry = launch.entry
+        function = self._kernels[launch.kernel].kernel.ptr
+        pointers = [each.ptr for each in launch.arguments]
+        return DriverLaunch(function, entry, pointers, early=entry.overlapped and self._overlaps)
 
     def finish(self) -> None:
         """Waits."""
@@ -200,32 +218,22 @@ class CudaDevice:
         run = self.prepare([*launches] * inside)
         return [seconds / inside for seconds in self.time(run, repeat)]
 
-    # --- tensors on the device --------------------------------------------------------------------
+    def copying(
+        self, place: Place, itemsize: int, pointers: Sequence[int], back: bool
+    ) -> DriverLaunch:
+        """The kernel that copies a value row by row to where a program stores it, or back.
 
-    def take(self, tensor: Any) -> Any:
-        """Another package's tensor on this device, as CuPy's, without a copy."""
-        with self.stream:
-            return self._cp.from_dlpack(tensor)
-
-    def view(
-        self, memory: Memory, offset: int, shape: Sequence[int], strides: Sequence[int], dtype: str
-    ) -> Any:
-        """Memory as CuPy's array, without a copy; offset and strides are in bytes."""
-        return self._cp.ndarray(tuple(shape), dtype, memory + offset, strides=tuple(strides))
-
-    def copy(self, target: Any, source: Any) -> None:
-        """Copies between arrays on the device, of any strides."""
-        with self.stream:
-            target[...] = source
-
-    def fresh(self, source: Any) -> Any:
-        """A new array with the same elements."""
-        with self.stream:
-            return source.copy()
-
-    def hand_over(self) -> None:
-        """What the caller does next on CuPy's current stream comes after all that was asked for."""
-        self._cp.cuda.get_current_stream().wait_event(self.stream.record())
+        :param pointers: of what it copies from and to.
+        :raises TargetError: it cannot be compiled.
+        """
+        source, entry = copy_kernel(place, itemsize, back)
+        try:
+            made = self._cp.RawKernel(source, NAME, ("-std=c++17",))
+            function = made.kernel.ptr
+        except Exception as problem:  # CuPy's compilers raise errors of many kinds.
+            raise TargetError(f"{self.name} cannot compile a copy: {problem}") from problem
+        self._copies.append(made)
+        return DriverLaunch(function, entry, pointers)
 
 
 def _runs_on(built: str, device: str) -> bool:

@@ -14,6 +14,11 @@ from glenside.errors import TargetError
 Array = np.ndarray[Any, Any]
 
 
+STAGED = 1 << 20
+"""Bytes up to which an array goes through :meth:`Device.staging`: on an H200's machine 196 KB took
+20 microseconds that way and 28 straight, 4.7 MB 510 and 360."""
+
+
 class Unsuitable(TargetError):
     """There is no device, or it cannot run what is asked for: not the program's fault."""
 
@@ -56,14 +61,30 @@ class Device(Protocol):
     def name(self) -> str:
         """As the driver calls it."""
 
+    def enter(self) -> bool:
+        """Lets what the calling thread asks for be asked of this device; whether it was another's
+        before, so that this one has to be left."""
+
+    def leave(self) -> None:
+        """Gives the calling thread back what it had before :meth:`enter` said so."""
+
     def allocate(self, size: int) -> Memory:
         """So many bytes, aligned for any kernel."""
 
     def part(self, memory: Memory, offset: int, size: int) -> Memory:
         """Bytes of ``memory`` from ``offset`` on, a multiple of the plan's alignment."""
 
+    def staging(self, size: int) -> Array:
+        """So many bytes on the host, from and to which transfers are quick."""
+
+    def send(self, memory: Memory, offset: int, array: Array) -> None:
+        """As :meth:`write`, but the array stays as it is until :meth:`finish` was called."""
+
     def write(self, memory: Memory, offset: int, array: Array) -> None:
         """Copies a contiguous array to bytes of ``memory`` from ``offset`` on."""
+
+    def fetch(self, memory: Memory, offset: int, array: Array) -> None:
+        """As :meth:`read`, but the bytes are there once :meth:`finish` was called."""
 
     def read(self, memory: Memory, offset: int, array: Array) -> None:
         """Copies bytes of ``memory`` from ``offset`` on into a contiguous array, and waits."""

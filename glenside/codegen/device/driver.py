@@ -1,15 +1,16 @@
-"""Launches through the CUDA driver, for what CuPy's cannot say: tensor maps, and early launches.
+"""The CUDA driver, for what CuPy's bindings cannot say or take long to: kernels with tensor maps,
+early launches, and graphs whose kernels are pointed to other memory.
 
 Programmatic stream serialization (CUDA C++ programming guide, "Programmatic Dependent Launch") lets
 the groups of a kernel take their places while the kernel before it still runs, and wait there by
-themselves. Captured into a graph, it stays with the graph.
+themselves. In a graph it is the kind of the edge between them.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from glenside.codegen.plan import Entry, TensorMap
@@ -17,6 +18,8 @@ from glenside.errors import TargetError
 
 _SERIALIZATION = 6
 """The driver's number of the attribute."""
+_PROGRAMMATIC = 1
+"""Its number of the kind of edge, and of the port that such an edge leaves a kernel by."""
 _ATTRIBUTE_WORDS = 8
 """Of 8 bytes each, for the value of any attribute."""
 _BYTES = 128
@@ -25,6 +28,9 @@ _TYPES = {"float16": 6, "float32": 7, "bfloat16": 9}
 _SWAPPED = {32: 1, 64: 2, 128: 3}
 _PROMOTED = 3
 """To 256 bytes: how much the shared cache fetches at a time."""
+
+Handle = ctypes.c_void_p
+"""What the driver calls a stream, a graph, an event or a context."""
 
 
 class _Attribute(ctypes.Structure):
@@ -46,6 +52,28 @@ class _Configuration(ctypes.Structure):
     ]
 
 
+class _Node(ctypes.Structure):
+    _fields_ = [
+        ("function", ctypes.c_void_p),
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("local_bytes", ctypes.c_uint),
+        ("parameters", ctypes.c_void_p),
+        ("extra", ctypes.c_void_p),
+        ("kernel", ctypes.c_void_p),
+        ("context", ctypes.c_void_p),
+    ]
+
+
+class _Edge(ctypes.Structure):
+    _fields_ = [
+        ("from_port", ctypes.c_ubyte),
+        ("to_port", ctypes.c_ubyte),
+        ("kind", ctypes.c_ubyte),
+        ("unused", ctypes.c_ubyte * 5),
+    ]
+
+
 @functools.cache
 def _driver() -> Any:
     try:
@@ -54,55 +82,146 @@ def _driver() -> Any:
         raise TargetError(f"there is no CUDA driver: {problem}") from problem
 
 
-def _call(name: str, *values: Any) -> int:
+def function(name: str) -> Callable[..., int]:
+    """The driver's function.
+
+    :raises TargetError: there is no driver, or it is too old to have one.
+    """
     try:
-        function = getattr(_driver(), name)
+        found: Callable[..., int] = getattr(_driver(), name)
     except AttributeError as problem:
         raise TargetError(f"the CUDA driver has no {name}: {problem}") from problem
-    return int(function(*values))
+    return found
+
+
+def call(name: str, *values: Any) -> None:
+    """:raises TargetError: the driver has no such function, or it fails."""
+    code = function(name)(*values)
+    if code:
+        raise TargetError(f"the CUDA driver refuses {name}: error {code}")
 
 
 class DriverLaunch:
     """One kernel with its pointers and the maps of tensors behind them; calling launches it."""
 
     def __init__(
-        self,
-        function: int,
-        entry: Entry,
-        pointers: Sequence[int],
-        stream: int,
-        *,
-        early: bool = False,
+        self, kernel: int, entry: Entry, pointers: Sequence[int], *, early: bool = False
     ) -> None:
         """Writes the maps, which hold the tensors' addresses.
 
-        :param function: the driver's handle, as ``stream`` is.
+        :param kernel: the driver's handle.
         :param early: while the kernel before it runs, for which it waits by itself.
         :raises TargetError: the driver refuses a map.
         """
-        self._held: list[Any] = [ctypes.c_uint64(each) for each in pointers]
-        for described in entry.maps:
-            self._held.append(_encoded(described, pointers[described.argument]))
-        places = [ctypes.addressof(each) for each in self._held]
-        self._function = ctypes.c_void_p(function)
+        self.early = early
+        self._pointers = [ctypes.c_uint64(each) for each in pointers]
+        self._maps = [(each, _encoded(each, pointers[each.argument])) for each in entry.maps]
+        places = [ctypes.addressof(each) for each in self._pointers]
+        places += [ctypes.addressof(made) for _, made in self._maps]
+        self._kernel = Handle(kernel)
         self._parameters = (ctypes.c_void_p * max(len(places), 1))(*places)
         self._attribute = _Attribute(_SERIALIZATION)
         self._attribute.value[0] = 1
+        grid, block = (ctypes.c_uint * 3)(*entry.grid), (ctypes.c_uint * 3)(*entry.block)
         self._configuration = _Configuration(
-            (ctypes.c_uint * 3)(*entry.grid),
-            (ctypes.c_uint * 3)(*entry.block),
-            entry.local_bytes,
-            stream,
-            ctypes.pointer(self._attribute),
-            int(early),
+            grid, block, entry.local_bytes, 0, ctypes.pointer(self._attribute), int(early)
         )
+        where = ctypes.addressof(self._parameters)
+        self.node = _Node(kernel, grid, block, entry.local_bytes, where)
+        """The same as a graph's node has it."""
+        self._launch = function("cuLaunchKernelEx")
+        self._arguments = (ctypes.byref(self._configuration), self._kernel, self._parameters)
 
-    def __call__(self) -> None:
+    def __call__(self, stream: int) -> None:
         """Launches; :raises TargetError: the driver does not."""
-        where = ctypes.byref(self._configuration)
-        code = _call("cuLaunchKernelEx", where, self._function, self._parameters, None)
+        self._configuration.stream = stream
+        code = self._launch(*self._arguments, None)
         if code:
             raise TargetError(f"the CUDA driver does not launch a kernel: error {code}")
+
+    def point(self, argument: int, pointer: int) -> None:
+        """Lets an argument be elsewhere from the next launch on."""
+        self._pointers[argument].value = pointer
+        for described, made in self._maps:
+            if described.argument == argument:
+                where = Handle(pointer + described.offset)
+                call("cuTensorMapReplaceAddress", ctypes.byref(made), where)
+
+
+class Graph:
+    """Kernels in a row, launched as one."""
+
+    def __init__(self, launches: Sequence[DriverLaunch]) -> None:
+        """Those that run early take their places while the one before them runs."""
+        self._graph, self._ready = Handle(), Handle()
+        self._nodes: list[Handle] = []
+        call("cuGraphCreate", ctypes.byref(self._graph), ctypes.c_uint(0))
+        before: Handle | None = None
+        for each in launches:
+            node = Handle()
+            plain = before is not None and not each.early
+            call(
+                "cuGraphAddKernelNode_v2",
+                ctypes.byref(node),
+                self._graph,
+                ctypes.byref(before) if before is not None and plain else None,
+                ctypes.c_size_t(int(plain)),
+                ctypes.byref(each.node),
+            )
+            if before is not None and not plain:
+                self._follow(before, node)
+            self._nodes.append(node)
+            before = node
+        call(
+            "cuGraphInstantiateWithFlags",
+            ctypes.byref(self._ready),
+            self._graph,
+            ctypes.c_ulonglong(0),
+        )
+        self._launches = list(launches)
+        self._launch = function("cuGraphLaunch")
+        self._update = function("cuGraphExecKernelNodeSetParams_v2")
+        self._updates = [
+            (self._ready, node, ctypes.byref(each.node))
+            for node, each in zip(self._nodes, launches, strict=True)
+        ]
+
+    def _follow(self, before: Handle, node: Handle) -> None:
+        edge = _Edge(_PROGRAMMATIC, 0, _PROGRAMMATIC)
+        call(
+            "cuGraphAddDependencies_v2",
+            self._graph,
+            ctypes.byref(before),
+            ctypes.byref(node),
+            ctypes.byref(edge),
+            ctypes.c_size_t(1),
+        )
+
+    def upload(self, stream: int) -> None:
+        """Lets the device know it before it is launched."""
+        call("cuGraphUpload", self._ready, Handle(stream))
+
+    def __call__(self, stream: int) -> None:
+        """Launches; :raises TargetError: the driver does not."""
+        code = self._launch(self._ready, Handle(stream))
+        if code:
+            raise TargetError(f"the CUDA driver does not launch a graph: error {code}")
+
+    def renew(self, number: int) -> None:
+        """Takes over what :meth:`DriverLaunch.point` changed of a kernel; launches under way keep
+        what they have."""
+        code = self._update(*self._updates[number])
+        if code:
+            raise TargetError(f"the CUDA driver does not change a graph: error {code}")
+
+    def __del__(self) -> None:
+        try:
+            if self._ready:
+                function("cuGraphExecDestroy")(self._ready)
+            if self._graph:
+                function("cuGraphDestroy")(self._graph)
+        except (TargetError, AttributeError, TypeError):  # The interpreter ends.
+            pass
 
 
 def _encoded(described: TensorMap, pointer: int) -> Any:
@@ -110,8 +229,7 @@ def _encoded(described: TensorMap, pointer: int) -> Any:
     shift = -ctypes.addressof(raw) % 64
     made = (ctypes.c_uint8 * _BYTES).from_buffer(raw, shift)
     rank = len(described.sizes)
-    code = _call(
-        "cuTensorMapEncodeTiled",
+    code = function("cuTensorMapEncodeTiled")(
         ctypes.c_void_p(ctypes.addressof(made)),
         _TYPES[described.dtype],
         ctypes.c_uint32(rank),

@@ -6,8 +6,9 @@ graph). Host operators read and write the planned memory through copies.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,8 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glenside.codegen.device.device import Code, Device, Launch, Memory, Refused, Unsuitable
-from glenside.codegen.launch import host_session, python_function
+from glenside.codegen.arguments import as_input
+from glenside.codegen.device.device import (
+    STAGED,
+    Code,
+    Device,
+    Launch,
+    Memory,
+    Refused,
+    Unsuitable,
+)
+from glenside.codegen.device.tensors import package_of
+from glenside.codegen.launch import host_session, in_order, python_function
 from glenside.codegen.plan import (
     PLAN,
     HostCall,
@@ -26,13 +37,16 @@ from glenside.codegen.plan import (
     PythonCall,
     file_hash,
     is_constant,
+    row_by_row,
     write_parameters,
 )
 from glenside.errors import InputError, TargetError
+from glenside.language.shape import AccessType
 from glenside.language.term import Term
 
 if TYPE_CHECKING:
     from glenside.codegen.device.cuda import CudaDevice
+    from glenside.codegen.device.tensor_calls import TensorCalls
     from glenside.codegen.footprint import Footprint
     from glenside.codegen.program.record import Cut
     from glenside.codegen.storage import Origin
@@ -41,15 +55,8 @@ Array = np.ndarray[Any, Any]
 Span = tuple[int, Array, Array]
 """First byte of a place, a host copy of its bytes, and a view of that with one axis an atom."""
 
-Addresses = tuple[tuple[int, int], ...]
-"""Buffers whose values lie elsewhere than planned, and where."""
-
 SOURCES = {"opencl": "kernels-{}.cl", "cuda": "kernels-{}.cu"}
 BINARY = "kernels-{}.{}.cubin"
-_GRAPHS = 4
-"""Input addresses for which a captured graph is kept."""
-_ALIGNED = 16
-"""Bytes at which an input must start for kernels to read it where it lies."""
 
 
 def open_device(kind: str) -> Device:
@@ -118,11 +125,6 @@ class DeviceExecutable:
         """OpenCL C or CUDA C."""
         return self.code.source
 
-    @property
-    def takes_tensors(self) -> bool:
-        """Whether inputs may lie on the device."""
-        return self.plan.device == "cuda"
-
     def unavailable(self) -> str | None:
         """Why this machine cannot run the program; None where it can.
 
@@ -149,7 +151,13 @@ class DeviceExecutable:
         with self._turn:
             while True:
                 try:
-                    return use(self._open())
+                    opened = self._open()
+                    entered = opened.device.enter()
+                    try:
+                        return use(opened)
+                    finally:
+                        if entered:
+                            opened.device.leave()
                 except Refused as problem:
                     self._take(self._next(problem))
 
@@ -169,16 +177,59 @@ class DeviceExecutable:
         self._watched, self._opened = other._watched, None
         self.products, self.origins = other.products, other.origins
 
-    def run(self, inputs: Mapping[str, Any]) -> list[Any]:
-        """The outputs for these inputs; what is returned is the caller's own.
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The inputs in the order of :meth:`call`."""
+        return tuple(self.plan.inputs)
 
-        NumPy arrays in, NumPy arrays out. Where an input is a tensor on a CUDA device, all outputs
-        are tensors of its package on the device.
+    def run(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """As :meth:`call`, with inputs by name."""
+        return self.call(in_order(inputs, self.plan))
+
+    def call(self, values: Sequence[Any], out: Sequence[Any] | None = None) -> list[Any]:
+        """The outputs for inputs in order, in arrays of their own or in those of ``out``.
+
+        NumPy arrays in, NumPy arrays out. Where something given is a tensor on a CUDA device, all
+        outputs are tensors of its package there: the program is launched on the caller's stream and
+        not waited for.
+
+        :raises InputError: an input is of another shape or dtype, or lies on another device.
         """
-        foreign = [value for value in inputs.values() if not isinstance(value, np.ndarray)]
-        if not foreign:
-            return self._on_device(lambda opened: opened.run(inputs))
-        return self._on_device(lambda opened: opened.run_tensors(inputs, foreign[0]))
+        kind = self._package(values, out)
+        if kind is None:
+            return self._on_device(lambda opened: opened.call(values, out))
+        return self._on_device(lambda opened: opened.tensor_calls().call(kind, values, out))
+
+    def bind(self, values: Sequence[Any], out: Sequence[Any]) -> Callable[[], object]:
+        """What reads these inputs and writes these outputs whenever it is called.
+
+        :raises InputError: as :meth:`call`; or kernels cannot read a tensor where it lies.
+        """
+        kind = self._package(values, out)
+        if kind is None:
+            return lambda: self.call(values, out)
+        run = self._on_device(lambda opened: opened.tensor_calls().bind(kind, values, out))
+        return lambda: self._on_device(lambda _: run())
+
+    def _package(self, values: Sequence[Any], out: Sequence[Any] | None) -> str | None:
+        """Which package's tensors results are; None for NumPy's arrays.
+
+        :raises InputError: results are to be written to the host, and inputs lie on the device.
+        """
+        if self.plan.device != "cuda":
+            return None
+        kind = None
+        for value in values:
+            if type(value) is not np.ndarray and (kind := package_of(value)) is not None:
+                break
+        for value in out or ():
+            if value is None:
+                continue
+            found = package_of(value)
+            if found is None and kind is not None:
+                raise InputError("out= must lie on the device, as what else is given does")
+            kind = kind or found
+        return kind
 
     def trace(self, inputs: Mapping[str, Array]) -> dict[Term, Array]:
         """The value of every term that is materialised, by the terms given to the compiler."""
@@ -186,7 +237,7 @@ class DeviceExecutable:
         def values(opened: _Opened) -> dict[Term, Array]:
             return {
                 term: opened.download(place)
-                for number in opened.steps(inputs)
+                for number in opened.steps(in_order(inputs, self.plan))
                 for term, place in self._watched.get(number, ())
             }
 
@@ -276,25 +327,27 @@ class _Opened:
             device.write(held, 0, array.view(np.uint8))
             self.memory.append(held)
         device.attempt(self.launches())
-        self._staging = {name: self._span(place) for name, place in plan.inputs.items()}
+        self._plain = all(isinstance(step, KernelCall) for step in plan.steps)
         self._sessions = {
             id(step): host_session(step, plan, self.download)
             for step in plan.steps
             if isinstance(step, HostCall)
         }
-        self._actions = self._segments(self.memory)
-        self._direct: OrderedDict[Addresses, list[Callable[[], None]]] = OrderedDict()
+        self._actions = self._segments()
+        self._tensor_calls: TensorCalls | None = None
 
     # --- places -----------------------------------------------------------------------------------
 
-    def _span(self, place: Place) -> Span:
+    def span(self, place: Place) -> Span:
+        """A place's bytes, and host memory for them."""
         dtype = np.dtype(self.plan.slots[place.buffer].dtype)
         atoms = [(size, stride) for axis in place.axes for size, stride in axis]
         if 0 in place.shape:
             return 0, np.empty(0, np.uint8), np.empty(place.shape, place.dtype)
         low = sum(min((size - 1) * stride, 0) for size, stride in atoms)
         high = sum(max((size - 1) * stride, 0) for size, stride in atoms)
-        held = np.zeros(high - low + 1, dtype)
+        held = self.device.staging((high - low + 1) * dtype.itemsize).view(dtype)
+        held[...] = 0
         view = np.lib.stride_tricks.as_strided(
             held[-low:].view(place.dtype),
             [size for size, _ in atoms],
@@ -308,10 +361,10 @@ class _Opened:
         view[...] = value.reshape(view.shape)
         self.device.write(self.memory[place.buffer], first, held)
 
-    def download(self, place: Place, memory: Sequence[Memory] | None = None) -> Array:
+    def download(self, place: Place) -> Array:
         """A copy of a value on the host."""
-        first, held, view = self._span(place)
-        self.device.read((memory or self.memory)[place.buffer], first, held)
+        first, held, view = self.span(place)
+        self.device.read(self.memory[place.buffer], first, held)
         return np.array(view, order="C").reshape(place.shape)
 
     # --- running ----------------------------------------------------------------------------------
@@ -332,7 +385,7 @@ class _Opened:
             for call in calls
         ]
 
-    def _segments(self, memory: Sequence[Memory]) -> list[Callable[[], None]]:
+    def _segments(self) -> list[Callable[[], None]]:
         actions: list[Callable[[], None]] = []
         waiting: list[KernelCall] = []
         for step in [*self.plan.steps, None]:
@@ -340,19 +393,19 @@ class _Opened:
                 waiting.append(step)
                 continue
             if waiting:
-                actions.append(self.device.prepare(self._launches(waiting, memory)))
+                actions.append(self.device.prepare(self._launches(waiting, self.memory)))
                 waiting = []
             if step is not None:
-                actions.append(self._host(step, memory))
+                actions.append(self._host(step))
         return actions
 
-    def _host(self, step: PythonCall | HostCall, memory: Sequence[Memory]) -> Callable[[], None]:
+    def _host(self, step: PythonCall | HostCall) -> Callable[[], None]:
         if isinstance(step, PythonCall):
             evaluate = python_function(step)
             operands, results = step.operands, [step.result]
 
             def compute() -> list[Array]:
-                return [evaluate([self.download(place, memory) for place in operands])]
+                return [evaluate([self.download(place) for place in operands])]
 
         else:
             session = self._sessions[id(step)]
@@ -360,9 +413,9 @@ class _Opened:
             results = list(step.results.values())
 
             def compute() -> list[Array]:
-                return session.run({n: self.download(p, memory) for n, p in given.items()})
+                return session.run({n: self.download(p) for n, p in given.items()})
 
-        spans = [self._span(place) for place in results]
+        spans = [self.span(place) for place in results]
 
         def run() -> None:
             for place, span, value in zip(results, spans, compute(), strict=True):
@@ -370,23 +423,70 @@ class _Opened:
 
         return run
 
-    def _start(self, inputs: Mapping[str, Array]) -> None:
-        for name, place in self.plan.inputs.items():
-            if name not in inputs:
-                raise InputError(f"no value was given for input {name!r}")
-            array = np.asarray(inputs[name])
-            if list(array.shape) != place.shape or array.dtype != place.dtype:
-                raise InputError(
-                    f"input {name!r} is {place.dtype} of shape {tuple(place.shape)}, "
-                    f"got {array.dtype} of shape {array.shape}"
-                )
-            self.upload(place, self._staging[name], array)
+    def call(self, values: Sequence[Any], out: Sequence[Array | None] | None) -> list[Array]:
+        """Arrays in, arrays out."""
+        calls = self._array_calls
+        self._start(calls.taken, values)
+        calls.run()
+        results = [
+            given.fetch(None if out is None else out[number])
+            for number, given in enumerate(calls.given)
+        ]
+        self.device.finish()
+        return [result() for result in results]
 
-    def run(self, inputs: Mapping[str, Array]) -> list[Array]:
-        self._start(inputs)
-        for action in self._actions:
-            action()
-        return [self.download(place) for place in self.plan.outputs]
+    def _start(self, taken: Sequence[_Taken], values: Sequence[Any]) -> None:
+        self._settle()
+        for each, value in zip(taken, values, strict=True):
+            each.send(value)
+
+    @functools.cached_property
+    def _planned_inputs(self) -> list[_Taken]:
+        """Inputs where the plan has them."""
+        types = self.plan.taken()
+        return [
+            _Taken(self, place, self.memory[place.buffer], name, types[name])
+            for name, place in self.plan.inputs.items()
+        ]
+
+    @functools.cached_property
+    def _array_calls(self) -> _ArrayCalls:
+        """CUDA lays out row by row on the device what the plan has otherwise."""
+        if not (self._plain and self.plan.device == "cuda"):
+            given = [_Given(self, p, self.memory[p.buffer]) for p in self.plan.outputs]
+            return _ArrayCalls(self._planned_inputs, given, _in_order(self._actions))
+        calls, types = self.tensor_calls(), self.plan.taken()
+        device: CudaDevice = self.device  # type: ignore[assignment]
+        taken = [
+            _Taken(self, row_by_row(place), value.buffer.home, name, types[name])
+            for (name, place), value in zip(self.plan.inputs.items(), calls.inputs, strict=True)
+        ]
+        given = [
+            _Given(self, row_by_row(place), value.buffer.home)
+            for place, value in zip(self.plan.outputs, calls.outputs, strict=True)
+        ]
+        return _ArrayCalls(taken, given, lambda: calls.at_home(device.stream.ptr))
+
+    def tensor_calls(self) -> TensorCalls:
+        """What the program is called by with tensors on a CUDA device."""
+        if self._tensor_calls is None:
+            from glenside.codegen.device.tensor_calls import TensorCalls
+
+            device: CudaDevice = self.device  # type: ignore[assignment]
+            whole = None if self._plain else _in_order([*self._actions, device.finish])
+            launches = self.launches()
+            self._tensor_calls = TensorCalls(self.plan, self.memory, launches, device, whole)
+        return self._tensor_calls
+
+    def __del__(self) -> None:
+        # It may not have been opened whole, and the process may end.
+        with contextlib.suppress(TargetError, AttributeError):
+            self._settle()
+
+    def _settle(self) -> None:
+        """Until nothing is under way on callers' streams, which use the same memory."""
+        if self._tensor_calls is not None:
+            self._tensor_calls.wait()
 
     def run_seconds(
         self, inputs: Sequence[Mapping[str, Array]], repeat: int, inside: int, host: bool
@@ -398,7 +498,7 @@ class _Opened:
                 slot = self.plan.slots[place.buffer]
                 size = slot.size * np.dtype(slot.dtype).itemsize
                 memory[place.buffer] = self.device.allocate(size)
-                first, held, view = self._staging[name]
+                first, held, view = self.span(place)
                 view[...] = given[name].reshape(view.shape)
                 self.device.write(memory[place.buffer], first, held)
             sets.append(memory)
@@ -406,88 +506,94 @@ class _Opened:
         launches = [
             each for k in range(inside) for each in self._launches(calls, sets[k % len(sets)])
         ]
+        self._settle()
         times = self.device.time(self.device.prepare(launches), repeat, host)
         return [seconds / inside for seconds in times]
 
-    def steps(self, inputs: Mapping[str, Array]) -> Iterator[int]:
+    def steps(self, values: Sequence[Any]) -> Iterator[int]:
         """Runs step by step: yields -1 once the inputs are there, then each step's number."""
-        self._start(inputs)
+        self._start(self._planned_inputs, values)
         yield -1
         for number, step in enumerate(self.plan.steps):
             if isinstance(step, KernelCall):
                 self.device.prepare(self._launches([step], self.memory))()
             else:
-                self._host(step, self.memory)()
+                self._host(step)()
             yield number
 
-    def run_tensors(self, inputs: Mapping[str, Any], like: Any) -> list[Any]:
-        """As :meth:`run`, for tensors on a CUDA device; waits for them and is waited for.
 
-        An input that lies as the kernels read it is read where it is; the launches are captured
-        once for each set of addresses.
-
-        :raises InputError: a tensor that goes in or out is of bfloat16.
-        """
-        from glenside.codegen.device import tensors
-
-        places = [p for n, p in self.plan.inputs.items() if not isinstance(inputs[n], np.ndarray)]
-        if any(place.dtype == "bfloat16" for place in [*places, *self.plan.outputs]):
-            raise InputError("CuPy has no tensors of bfloat16: give NumPy arrays, or cast before")
-        device: CudaDevice = self.device  # type: ignore[assignment]
-        memory = list(self.memory)
-        moved: list[tuple[int, int]] = []
-        for name, place in self.plan.inputs.items():
-            value = inputs[name]
-            if isinstance(value, np.ndarray):
-                self.upload(place, self._staging[name], value)
-                continue
-            array = device.take(value)
-            if self._readable(place, array):
-                memory[place.buffer] = array.data
-                moved.append((place.buffer, array.data.ptr))
-            elif array.size:
-                device.copy(self._window(place), array.reshape(self._window(place).shape))
-        actions = self._actions if not moved else self._captured(tuple(moved), memory)
+def _in_order(actions: Sequence[Callable[[], None]]) -> Callable[[], None]:
+    def run() -> None:
         for action in actions:
             action()
-        results = []
-        for place in self.plan.outputs:
-            copy = device.fresh(self._window(place, memory))
-            results.append(copy.reshape(tuple(place.shape)))
-        return tensors.handed_over(results, like, device)
 
-    def _readable(self, place: Place, array: Any) -> bool:
-        slot = self.plan.slots[place.buffer]
-        strides = [stride for axis in place.axes for size, stride in axis if size > 1]
-        sizes = [size for axis in place.axes for size, _ in axis if size > 1]
-        plain = [int(np.prod(sizes[k + 1 :], dtype=np.int64)) for k in range(len(sizes))]
-        return bool(
-            place.offset == 0
-            and strides == plain
-            and slot.size == array.size
-            and array.flags.c_contiguous
-            and array.data.ptr % _ALIGNED == 0
-        )
+    return run
 
-    def _captured(self, key: Addresses, memory: list[Memory]) -> list[Callable[[], None]]:
-        found = self._direct.pop(key, None)
-        if found is None:
-            found = self._segments(memory)
-        self._direct[key] = found
-        if len(self._direct) > _GRAPHS:
-            self._direct.popitem(last=False)
-        return found
 
-    def _window(self, place: Place, memory: Sequence[Memory] | None = None) -> Any:
-        """A place as an array on the device, one axis an atom."""
-        device: CudaDevice = self.device  # type: ignore[assignment]
-        held = (memory or self.memory)[place.buffer]
-        itemsize = np.dtype(self.plan.slots[place.buffer].dtype).itemsize
-        atoms = [(size, stride) for axis in place.axes for size, stride in axis]
-        return device.view(
-            held,
-            place.offset * itemsize,
-            [size for size, _ in atoms],
-            [stride * itemsize for _, stride in atoms],
-            place.dtype,
-        )
+class _Transfer:
+    """A place on the device, and how it is reached from the host."""
+
+    def __init__(self, opened: _Opened, place: Place, memory: Memory) -> None:
+        self.device, self.memory = opened.device, memory
+        self.first, self.held, self.view = opened.span(place)
+        self.shape, self.dtype = tuple(place.shape), self.view.dtype
+        plain = self.held.nbytes == self.view.nbytes and self.view.flags.c_contiguous
+        self.straight = plain and self.held.nbytes > STAGED
+        """Whether an array goes there without a copy on the host."""
+
+
+class _Taken(_Transfer):
+    """An input."""
+
+    def __init__(
+        self, opened: _Opened, place: Place, memory: Memory, name: str, wanted: AccessType
+    ) -> None:
+        super().__init__(opened, place, memory)
+        self.name, self.wanted = name, wanted
+
+    def send(self, value: Any) -> None:
+        """Begins to copy a value to the device; it may be changed once that has finished.
+
+        :raises InputError: it is of another shape or dtype.
+        """
+        if not (
+            type(value) is np.ndarray and value.dtype is self.dtype and value.shape == self.shape
+        ):
+            value = as_input(self.name, value, self.wanted)
+        if self.straight and value.flags.c_contiguous:
+            self.device.send(self.memory, self.first, value)
+            return
+        self.view[...] = value.reshape(self.view.shape)
+        self.device.send(self.memory, self.first, self.held)
+
+
+class _Given(_Transfer):
+    """An output."""
+
+    def fetch(self, out: Array | None) -> Callable[[], Array]:
+        """Begins to copy from the device, to ``out`` where that is given; what gives the array once
+        that has finished."""
+        if self.straight and (out is None or out.flags.c_contiguous):
+            made = np.empty(self.shape, self.dtype) if out is None else out
+            self.device.fetch(self.memory, self.first, made)
+            return lambda: made
+        self.device.fetch(self.memory, self.first, self.held)
+
+        def result() -> Array:
+            value = self.view.reshape(self.shape)
+            if out is None:
+                return np.array(value, order="C")
+            out[...] = value
+            return out
+
+        return result
+
+
+@dataclass(frozen=True)
+class _ArrayCalls:
+    """What a call with arrays goes by."""
+
+    taken: Sequence[_Taken]
+    given: Sequence[_Given]
+    run: Callable[[], None]
+    """Launches what lies between."""

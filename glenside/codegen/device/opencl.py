@@ -90,6 +90,13 @@ class OpenCLDevice:
         """As the driver calls it."""
         return str(self.device.name).strip()
 
+    def enter(self) -> bool:
+        """Nothing: calls name their queue."""
+        return False
+
+    def leave(self) -> None:
+        """Nothing."""
+
     def allocate(self, size: int) -> Memory:
         """So many bytes."""
         most = self.device.max_mem_alloc_size
@@ -103,6 +110,18 @@ class OpenCLDevice:
     def part(self, memory: Memory, offset: int, size: int) -> Memory:
         """A memory object within another."""
         return memory.get_sub_region(offset, max(size, 1))
+
+    def staging(self, size: int) -> Array:
+        """Memory as any other."""
+        return np.zeros(size, np.uint8)
+
+    def send(self, memory: Memory, offset: int, array: Array) -> None:
+        """Copies to the device: pyopencl waits for what nobody holds an event of."""
+        self.write(memory, offset, array)
+
+    def fetch(self, memory: Memory, offset: int, array: Array) -> None:
+        """Copies from the device; likewise."""
+        self.read(memory, offset, array)
 
     def write(self, memory: Memory, offset: int, array: Array) -> None:
         """Copies to the device."""

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from glenside.codegen.gpu import linear_maps, rows
+import math
+
+from glenside.codegen.gpu import linear_maps
 from glenside.codegen.gpu.fallback import ElementNest, element_kernel
 from glenside.codegen.gpu.interface import Choose, DeviceKernel, DeviceLimits, Dialect
 from glenside.codegen.gpu.mapping.choose import InfeasibleMapping, best_of, chosen_mapping
 from glenside.codegen.gpu.mapping.kind import Work
-from glenside.codegen.gpu.mapping.kinds import THREADS, kind_of
+from glenside.codegen.gpu.mapping.kinds import ROWS, THREADS, kind_of
+from glenside.codegen.gpu.rows.kernel import RowNest
+from glenside.codegen.gpu.rows.mapping import RowMapping
+from glenside.codegen.gpu.rows.space import RowSpace
 from glenside.codegen.gpu.space import ProductSpace, product_space
 from glenside.codegen.gpu.tensor.printer import Unprintable
-from glenside.codegen.kernels import KernelBuilder
+from glenside.codegen.kernel.builder import KernelBuilder
 from glenside.codegen.program.record import Kernel
+from glenside.codegen.program.rows import reduces_rows
 from glenside.codegen.small_maps import small_map
+
+_LONG = 32
+"""Elements of a single reduction from which on threads share them."""
 
 
 def make_kernels(
@@ -34,8 +43,11 @@ def make_kernels(
         return [mapped]
     made = _product_kernels(builder, step, number, limits, dialect, choose)
     if made is None:
-        shared = rows.shared_kernel(builder, step, number, limits)
-        made = [shared or element_kernel(builder, step, number, limits)]
+        work = row_work(builder, step, number, limits, dialect)
+        if work is not None:
+            made = _row_kernels(work)
+        else:
+            made = [element_kernel(builder, step, number, limits)]
     for kernel in made:
         limits.check(kernel)
     return made
@@ -66,6 +78,44 @@ def _product_kernels(
     except InfeasibleMapping:
         return None
     return THREADS.kernels(work, mapping)
+
+
+def plain_kernel(
+    builder: KernelBuilder, step: Kernel, number: int, limits: DeviceLimits, dialect: Dialect
+) -> DeviceKernel:
+    """The launch of a step by threads that share nothing."""
+    if not _needs_rows(step):
+        return element_kernel(builder, step, number, limits)
+    builder.at_step(number)
+    nest = RowNest(builder, step, limits, dialect)
+    return nest.mapped(f"step_{number}", RowMapping(1, min(limits.warp, limits.threads_per_group)))
+
+
+def _needs_rows(step: Kernel) -> bool:
+    """Whether a thread for each result would go through a whole row for each."""
+    anchor = step.anchor
+    return step.rows is not None or (anchor is not None and anchor["function"] == "softmax")
+
+
+def row_work(
+    builder: KernelBuilder, step: Kernel, number: int, limits: DeviceLimits, dialect: Dialect
+) -> Work[RowSpace] | None:
+    """What reductions over rows there are in a step; None where there are none whose elements
+    several threads should share."""
+    builder.at_step(number)
+    if not _needs_rows(step):
+        if step.anchor is None or not step.anchor.type.size or not reduces_rows(step.anchor):
+            return None
+        if math.prod(step.anchor.children[0].item) < _LONG:
+            return None
+    nest = RowNest(builder, step, limits, dialect)
+    return Work(builder, step, nest.row_space, f"step_{number}", limits, dialect)
+
+
+def _row_kernels(work: Work[RowSpace]) -> list[DeviceKernel]:
+    found = best_of(ROWS, work.space, work.limits, 1)
+    mapping = found[0] if found else RowMapping(1, work.limits.warp)
+    return ROWS.kernels(work, mapping)
 
 
 def space_of(builder: KernelBuilder, step: Kernel, limits: DeviceLimits) -> ProductSpace | None:

@@ -9,26 +9,17 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from glenside.codegen import scalars
 from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits
-from glenside.codegen.kernels import KernelBuilder, Nest
+from glenside.codegen.kernel.builder import KernelBuilder
+from glenside.codegen.kernel.nest import Nest
 from glenside.codegen.loops import (
-    Expr,
     Index,
     Stmt,
-    allocate,
-    declare,
-    get,
-    put,
-    repeat,
-    sequence,
     unflatten,
 )
 from glenside.codegen.program.record import Kernel
-from glenside.codegen.totals import Totals
 from glenside.codegen.views import row_major
-from glenside.language.term import Term
 
 _GROUP = 128
 """Threads of a group, where nothing speaks for another number."""
@@ -45,6 +36,9 @@ def element_kernel(
 class ElementNest(Nest):
     """A nest whose outer loops are the threads of a launch."""
 
+    predicted: float | None = None
+    """Seconds that its mapping is predicted to take, if it has one."""
+
     def __init__(self, builder: KernelBuilder, step: Kernel, limits: DeviceLimits) -> None:
         super().__init__(builder, step)
         self.limits = limits
@@ -56,7 +50,13 @@ class ElementNest(Nest):
         made = self.finish(self.body())
         function = made.function.with_attr("global_symbol", name)
         return DeviceKernel(
-            name, made.arguments, self.grid, self.block, function, writes=made.writes
+            name,
+            made.arguments,
+            self.grid,
+            self.block,
+            function,
+            writes=made.writes,
+            predicted=self.predicted,
         )
 
     def spread(self, extents: Sequence[int], body: Callable[[Index], Stmt]) -> Stmt:
@@ -77,8 +77,8 @@ class ElementNest(Nest):
 
         return launching.launch([groups], count, thread)
 
-    def _over_space(
-        self, work: int, tile: int, body: Callable[[Index, int, list[tuple[int, int]]], Stmt]
+    def over_space(
+        self, work: int, dtype: str, body: Callable[[Index, int, list[tuple[int, int]]], Stmt]
     ) -> Stmt:
         view = self.by_space or row_major(self.space)
         inner = [axis[-1][1] if axis else 0 for axis in view.axes]
@@ -94,51 +94,3 @@ class ElementNest(Nest):
 
     def rows(self, extents: Sequence[int], body: Callable[[Index], Stmt], work: int) -> Stmt:
         return self.spread(extents, body)
-
-    def softmax(self, anchor: Term) -> Stmt:
-        """Three passes over each row; its powers are computed twice rather than stored."""
-        (child,) = anchor.children
-        length = child.item[0]
-        dtype = scalars.wide(anchor.dtype)
-
-        def load(index: Index, k: Any) -> Expr:
-            value = self.lowering.scoped(lambda: self.lowering.access(child).load([*index, k]))
-            return scalars.convert(value, child.dtype, dtype)
-
-        def row(index: Index) -> Stmt:
-            top = declare("top", 1, dtype, local=True)
-            totals = Totals("total", 1, dtype, "sum", length, lambda work: work(0))
-
-            def power(k: Any) -> Expr:
-                return scalars.apply("exp", load(index, k) - get(top, 0), dtype)
-
-            def result(k: Any) -> Stmt:
-                value = power(k) / get(totals.final, 0)
-                return self.store([*index, k], scalars.convert(value, dtype, anchor.dtype))
-
-            find = repeat(
-                length,
-                lambda k: self.lowering.statement(
-                    lambda: scalars.maximum(
-                        get(top, 0), self.lowering.name(load(index, k), dtype), dtype
-                    ),
-                    lambda value: put(top, 0, value),
-                ),
-            )
-
-            def add(item: Index) -> Stmt:
-                total = totals.current
-                return put(total, 0, get(total, 0) + power(item[0]))
-
-            return sequence(
-                [
-                    allocate(top),
-                    *totals.start(),
-                    put(top, 0, scalars.const(-math.inf, dtype)),
-                    find,
-                    totals.loops([length], add),
-                    repeat(length, result),
-                ]
-            )
-
-        return self.rows([*self.space[:-1]], row, 0)

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from glenside.codegen.kernels import Argument, KernelBuilder
+from glenside.codegen.kernel.builder import Argument, KernelBuilder
 from glenside.codegen.plan import TensorMap
 from glenside.codegen.program.record import Cut
-from glenside.codegen.schedule import Machine
 from glenside.codegen.storage import Memory
 from glenside.errors import TargetError
 
@@ -34,6 +33,8 @@ Choose = Callable[["ProductSpace", "DeviceLimits"], "ProductMapping | None"]
 """Names the mapping of a product, from a tuning file say; None: the one predicted to be fastest."""
 
 
+Numbers = int | np.ndarray[Any, Any]
+"""One number, or one for each of several mappings."""
 Model = Mapping[str, float]
 """Constants of a model of time, by name."""
 
@@ -130,6 +131,16 @@ class DeviceLimits:
         """The number in the architecture's name; 0 without one."""
         return int("".join(c for c in self.architecture if c.isdigit()) or 0)
 
+    def occupancy(self, threads: Numbers, local_bytes: Numbers, registers: Numbers) -> Any:
+        """Groups that one compute unit holds at a time, at least 1.
+
+        :param local_bytes: of a group; the device keeps 1,024 more for itself.
+        :param registers: of a thread.
+        """
+        held: Any = np.minimum(self.unit_groups, self.unit_threads // threads)
+        held = np.minimum(held, self.unit_local_bytes // (local_bytes + 1024))
+        return np.maximum(1, np.minimum(held, self.unit_registers // (registers * threads)))
+
     def check(self, kernel: DeviceKernel) -> None:
         """Refuses a kernel that the device would not launch.
 
@@ -195,8 +206,7 @@ class DeviceKernel:
 
 def make_builder(cut: Cut, memory: Memory | None = None) -> KernelBuilder:
     """What a program's kernels share."""
-    # The machine serves the processor's schedules only; lanes of scalars here.
-    return KernelBuilder(cut, Machine("", 4, 16), memory)
+    return KernelBuilder(cut, memory)
 
 
 def check_dtypes(cut: Cut, limits: DeviceLimits) -> None:

@@ -13,6 +13,9 @@ UNROLL = "un"
 PACKED = "packed"
 """The parameter with a constant operand, in the order in which it is read."""
 
+SHUFFLE = "__shfl_xor_sync"
+"""What CUDA calls a thread's value of the thread whose number in the warp differs in some bits."""
+
 _AXES = "xyz"
 
 

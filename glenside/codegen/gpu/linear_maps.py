@@ -20,7 +20,7 @@ from glenside.codegen import scalars
 from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.fallback import ElementNest
 from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits
-from glenside.codegen.kernels import KernelBuilder
+from glenside.codegen.kernel.builder import KernelBuilder
 from glenside.codegen.loops import (
     Expr,
     Index,

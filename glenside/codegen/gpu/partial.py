@@ -16,7 +16,7 @@ from glenside.codegen import scalars
 from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.fallback import ElementNest
 from glenside.codegen.gpu.interface import DeviceLimits
-from glenside.codegen.kernels import Argument, KernelBuilder
+from glenside.codegen.kernel.builder import Argument, KernelBuilder
 from glenside.codegen.loops import (
     Index,
     Stmt,

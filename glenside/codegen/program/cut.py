@@ -1,9 +1,10 @@
 """Cuts a program into kernels and decides where every value lies.
 
 A kernel is one reduction (``dot``, ``sum``, ``max``, softmax, ...) with the transformers that feed
-it, as index functions, and the elementwise work that follows it; elementwise work with no reduction
-to follow is a kernel of its own. What is only data movement is not computed at all where a strided
-view can express it.
+it, as index functions, and the elementwise work that follows it; on devices it can be several
+reductions over the same rows and the elementwise work around them (a norm). Elementwise work with
+no reduction to follow is a kernel of its own. What is only data movement is not computed at all
+where a strided view can express it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from glenside.codegen.program.materialise import materialise
 from glenside.codegen.program.moving import move
 from glenside.codegen.program.placing import place
 from glenside.codegen.program.record import Cut
+from glenside.codegen.program.rows import find_rows
 from glenside.codegen.program.storing import store
 from glenside.codegen.storage import Array
 from glenside.language.shape import AccessType
@@ -35,6 +37,7 @@ PASSES: Mapping[str, Pass] = {
     "moving": move,
     "bounding": bound,
     "fusing": fuse,
+    "rows": find_rows,
     "blocking": block,
     "placing": place,
     "margins": find_margins,

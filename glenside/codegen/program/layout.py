@@ -16,7 +16,9 @@ from glenside.codegen.program.leaves import Leaves
 from glenside.codegen.program.ordering import (
     order_like,
     order_of_product,
+    order_with_last,
     order_with_rows_last,
+    reduced_next,
 )
 from glenside.codegen.program.record import (
     Cut,
@@ -26,6 +28,7 @@ from glenside.codegen.program.record import (
     Product,
     PythonStep,
     Room,
+    Rows,
     Step,
 )
 from glenside.codegen.storage import (
@@ -77,6 +80,7 @@ class _Layout:
         self.stored: dict[Term, Stored] = {}
         self.since: dict[Term, int] = {}
         self.homes: list[Home] = []
+        self.reduced_next = reduced_next(cut) if cut.rows_last else {}
 
     # --- steps ----------------------------------------------------------------------------------
 
@@ -104,12 +108,19 @@ class _Layout:
         anchor = fused.anchor if fused is not None else term if is_reduction(term) else None
         over = fused.over if fused is not None else row_major(term.shape)
         product = None if anchor is None else self.cut.products.get(anchor)
-        order = self._order(term, anchor, product)
+        rows = self.cut.rows.get(term)
+        if rows is not None:
+            order = self._order_of_rows(term, rows)
+            anchor, over = None, row_major(term.shape)
+        else:
+            order = self._order(term, anchor, product, over)
         self._store(term, order, over, term.shape if anchor is None else anchor.shape)
         if term.type.size:
-            self.steps.append(Kernel(term, anchor, over, product))
+            self.steps.append(Kernel(term, anchor, over, product, rows=rows))
 
-    def _order(self, term: Term, anchor: Term | None, product: Product | None) -> list[int]:
+    def _order(
+        self, term: Term, anchor: Term | None, product: Product | None, over: View
+    ) -> list[int]:
         """The order of the axes of the kernel's loop space (its anchor's, else its own)."""
         if anchor is None:
             return self._order_like(term)
@@ -119,8 +130,26 @@ class _Layout:
             return order_of_product(self.cut, anchor, product, self._known_view(product.pixels))
         operand = anchor.children[0]
         if self.cut.rows_last and anchor["function"] == "dot" and operand.op == "cart_prod":
-            return order_with_rows_last(self.cut, anchor)
+            order = order_with_rows_last(self.cut, anchor)
+            if not any(each in self.cut.weights for each in operand.children):
+                last = self.reduced_next.get(term, ())
+                return order_with_last(order, over, anchor.shape, last)
+            return order
         return self._order_like(anchor, operand)
+
+    def _order_of_rows(self, term: Term, rows: Rows) -> list[int]:
+        """The axes in the order in which the source of the rows lies, or is made."""
+        order = self._order_like(rows.source, None)
+        if rows.source in self.stored:
+            axes = self.stored[rows.source].view.axes
+            order = sorted(order, key=lambda axis: -inner_stride(axes[axis]))
+        place = {
+            digit: (order.index(axis), k)
+            for axis, digits in enumerate(rows.positions[rows.source])
+            for k, digit in enumerate(digits)
+        }
+        keys = [place[digits[-1]] if digits else (-1, 0) for digits in rows.positions[term]]
+        return sorted(range(len(keys)), key=lambda axis: keys[axis])
 
     def _order_like(self, term: Term, operand: Term | None = None) -> list[int]:
         return order_like(term, operand, self.leaves, self.kept, self.stored)
@@ -145,11 +174,13 @@ class _Layout:
         """
         fused = self.cut.fused.get(top)
         anchor = None if fused is None else fused.anchor
+        rows = self.cut.rows.get(top)
         above: set[Term] = set() if anchor is None else {anchor}
+        above |= set() if rows is None else {*rows.chain}
         views: dict[Term, View | None] = {}
         divided: dict[Term, int] = {}
         for each in self.leaves.region(top):
-            if each is top or each is anchor:
+            if each is top or each in above:
                 continue
             if any(child in above for child in each.children):
                 above.add(each)  # Its index only leads to the accumulator.

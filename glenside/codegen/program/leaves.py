@@ -122,7 +122,7 @@ def _lengthened(term: Term, first: View) -> View:
 
 def _computed(term: Term, first: View, exact: bool) -> View | None:
     function, child = FUNCTIONS[term["function"]], term.children[0]
-    if function.kind == "map":
+    if function.kind == "map" or (function.kind == "vector" and not exact):
         return first
     split = child.type.split
     if function.kind == "fold" or is_tuple_only(term):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping, Sequence
 
 from glenside.codegen.program.leaves import Leaves
 from glenside.codegen.program.record import Cut, Product
 from glenside.codegen.storage import Stored, inner_stride
-from glenside.codegen.views import View
+from glenside.codegen.views import View, replay, row_major, strides_of
+from glenside.language.operators import VIEWS
 from glenside.language.term import Term
 
 _FIRST = -(1 << 30)
@@ -46,6 +47,46 @@ def order_with_rows_last(cut: Cut, anchor: Term) -> list[int]:
     if a in cut.weights or b in cut.weights:
         return [*second, *shared, *first]
     return [*shared, *second, *first]
+
+
+def order_with_last(
+    order: Sequence[int], over: View, space: tuple[int, ...], last: Collection[int]
+) -> list[int]:
+    """The order of the axes of ``space``, those last that these axes of ``over`` move along."""
+    bounds = strides_of(space)
+    moved = {
+        k
+        for axis in last
+        for size, stride in over.axes[axis]
+        for k, low in enumerate(bounds)
+        if low < stride * size and stride < low * space[k]
+    }
+    return sorted(order, key=lambda axis: axis in moved)
+
+
+def reduced_next(cut: Cut) -> dict[Term, set[int]]:
+    """The axes of values that reductions over rows, or products, move along next: there, neighbours
+    are best read together."""
+    found: dict[Term, set[int]] = {}
+    for rows in cut.rows.values():
+        digits = enumerate(rows.positions[rows.source])
+        found[rows.source] = {axis for axis, each in digits if not rows.item.isdisjoint(each)}
+    for term in cut.order:
+        if term.op != "cart_prod":
+            continue
+        for operand in term.children:
+            leaf, chain = cut.leaves.descend(operand, VIEWS)
+            view = replay(chain, row_major(leaf.shape)) if leaf in cut.kept else None
+            if view is None:
+                continue
+            item = [atom for axis in view.axes[operand.type.split :] for atom in axis]
+            found[leaf] = {
+                k
+                for k, low in enumerate(strides_of(leaf.shape))
+                for size, stride in item
+                if low < stride * size and stride < low * leaf.shape[k]
+            }
+    return found
 
 
 def order_like(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -52,8 +53,38 @@ class Room:
 
 
 @dataclass(frozen=True)
+class Rows:
+    """Reductions over the rows of one space, each of which may need those before, and elementwise
+    work around them. The space are the elements of ``source`` in order, their number written in
+    ``digits``, the most significant first."""
+
+    source: Term
+    digits: tuple[int, ...]
+    """How many values each digit takes."""
+    item: frozenset[int]
+    """The digits that move along a row."""
+    chain: tuple[Term, ...]
+    """The reductions, in order; softmax counts as one."""
+    inside: frozenset[Term]
+    """What would have been materialised otherwise."""
+    positions: Mapping[Term, tuple[tuple[int, ...], ...]]
+    """The digits that each axis of a value moves along, most significant first."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return math.prod(n for k, n in enumerate(self.digits) if k not in self.item)
+
+    @property
+    def length(self) -> int:
+        """Elements of a row."""
+        return math.prod(n for k, n in enumerate(self.digits) if k in self.item)
+
+
+@dataclass(frozen=True)
 class Kernel:
-    """Computes ``tail`` into its storage. ``anchor`` is the reduction inside it, if any.
+    """Computes ``tail`` into its storage. ``anchor`` is the reduction inside it, if any; of several
+    reductions over rows, ``rows`` tells.
 
     ``over`` gives the axes of ``tail`` in the row-major space of ``anchor``. For a part of a concat
     that has to be copied, ``into`` is the storage. Where ``over`` is longer than ``tail`` along an
@@ -65,6 +96,7 @@ class Kernel:
     over: View
     product: Product | None = None
     into: Stored | None = None
+    rows: Rows | None = None
 
     @property
     def edges(self) -> tuple[int, ...]:
@@ -132,6 +164,9 @@ class Cut:
     """Those that only move what a small map computes, and are stored by it."""
     # --- fusing
     fused: Mapping[Term, Fused] = field(default_factory=dict)
+    # --- rows
+    rows: Mapping[Term, Rows] = field(default_factory=dict)
+    """Chains of reductions over rows, by what each computes."""
     # --- blocking
     products: Mapping[Term, Product] = field(default_factory=dict)
     # --- placing

@@ -69,6 +69,8 @@ def _marks(cut: Cut, term: Term, names: dict[Term, str]) -> Iterator[str]:
         yield "kept, as moved" if term in cut.relaid else "kept"
     if term in cut.fused:
         yield f"with {names[cut.fused[term].anchor]} inside"
+    if term in cut.rows:
+        yield f"rows with {_listed(cut.rows[term].chain, names)} inside"
     if term in cut.products:
         product = cut.products[term]
         yield f"{names[product.vector]} along registers, {names[product.pixels]} streamed"
@@ -113,6 +115,9 @@ def _how(step: Kernel, names: dict[Term, str]) -> str:
     how = ""
     if step.anchor is not None and step.anchor is not step.tail:
         how += f" with {names[step.anchor]} inside"
+    if step.rows is not None:
+        rows = step.rows
+        how += f" over {rows.rows} rows of {rows.length}: {_listed(rows.chain, names)}"
     if step.product is not None:
         how += ", in register tiles"
     return how if step.into is None else f"{how} to {_place(step.into)}"

@@ -137,6 +137,8 @@ class Dialect:
         for function in FUNCTIONS.values():
             if function.libm == name and self.name in function.spelled:
                 return function.spelled[self.name]
+        if name.startswith("__"):
+            return name  # One of the language's own, for any dtype.
         return name + self.suffix * (dtype == "float32")
 
 

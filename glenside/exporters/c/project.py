@@ -68,7 +68,7 @@ def to_c(
     :raises GlensideError: the folder cannot be written, or the program has host operators or
         element types that C lacks.
     """
-    from glenside.codegen import schedule
+    from glenside.codegen.cpu import schedule
 
     folder, called = folder_of(directory), identifier(name)
     units = UnitFunctions((called,))

@@ -55,7 +55,7 @@ def simulators(units: UnitFunctions) -> str:
 
 def _compiled(name: str, function: UnitFunction, invocation: Invocation) -> CFunction:
     """What one invocation computes, by the unit's term."""
-    from glenside.codegen import schedule
+    from glenside.codegen.cpu import schedule
 
     names = [f"operand{i}" for i in range(len(invocation.operands))]
     leaves = tuple(

@@ -39,16 +39,35 @@ class Driver:
         self.launches.append((function.value, *shape, early, pointers, marks))
         return self.code
 
+    def cuTensorMapReplaceAddress(self, target, start):
+        struct = ctypes.cast(target, ctypes.POINTER(ctypes.c_uint8 * 128)).contents
+        assert ctypes.addressof(struct) % 64 == 0
+        self.maps.append(start.value)
+        return self.code
+
 
 def test_a_launch_hands_the_driver_pointers_and_maps(monkeypatch):
     fake = Driver()
     monkeypatch.setattr(driver, "_driver", lambda: fake)
-    launch = driver.DriverLaunch(5, ENTRY, [4096, 8192], 9)
+    launch = driver.DriverLaunch(5, ENTRY, [4096, 8192])
     assert fake.maps == [(6, 3, 8256, [96, 13, 7], [192, 2496], [64, 9, 1], [1, 2, 1], 0, 3, 3, 0)]
-    launch()
+    launch(9)
     assert fake.launches == [
         (5, [132, 1, 1], [384, 1, 1], 200_000, 9, [], [4096, 8192], [77]),
     ]
+
+
+def test_a_launch_is_pointed_elsewhere_with_the_maps_of_what_lies_there(monkeypatch):
+    fake = Driver()
+    monkeypatch.setattr(driver, "_driver", lambda: fake)
+    launch = driver.DriverLaunch(5, ENTRY, [4096, 8192])
+    del fake.maps[:]
+    launch.point(0, 1024)
+    assert fake.maps == []
+    launch.point(1, 2048)
+    assert fake.maps == [2048 + MAP.offset]
+    launch(9)
+    assert fake.launches[0][-2] == [1024, 2048]
 
 
 def test_a_kernel_that_waits_by_itself_is_launched_early(monkeypatch):
@@ -57,7 +76,7 @@ def test_a_kernel_that_waits_by_itself_is_launched_early(monkeypatch):
     fake = Driver()
     monkeypatch.setattr(driver, "_driver", lambda: fake)
     entry = Entry([5, 6, 7], [32, 1, 1], 4096)
-    driver.DriverLaunch(1234, entry, [1 << 40, 99], 77, early=True)()
+    driver.DriverLaunch(1234, entry, [1 << 40, 99], early=True)(77)
     assert fake.launches == [
         (1234, [5, 6, 7], [32, 1, 1], 4096, 77, [(6, 1)], [1 << 40, 99], []),
     ]
@@ -66,16 +85,16 @@ def test_a_kernel_that_waits_by_itself_is_launched_early(monkeypatch):
 def test_what_the_driver_refuses_is_told(monkeypatch):
     monkeypatch.setattr(driver, "_driver", lambda: Driver(1))
     with pytest.raises(TargetError, match="refuses a map of a tensor, error 1: TensorMap"):
-        driver.DriverLaunch(5, ENTRY, [4096, 8192], 9)
-    plain = driver.DriverLaunch(5, Entry([1, 1, 1], [32, 1, 1]), [4096, 8192], 9)
+        driver.DriverLaunch(5, ENTRY, [4096, 8192])
+    plain = driver.DriverLaunch(5, Entry([1, 1, 1], [32, 1, 1]), [4096, 8192])
     with pytest.raises(TargetError, match="does not launch a kernel: error 1"):
-        plain()
+        plain(9)
 
 
 def test_a_driver_without_a_function_is_told(monkeypatch):
     monkeypatch.setattr(driver, "_driver", lambda: object())
     with pytest.raises(TargetError, match="the CUDA driver has no cuLaunchKernelEx"):
-        driver.DriverLaunch(5, Entry([1, 1, 1], [32, 1, 1]), [4096], 9)()
+        driver.DriverLaunch(5, Entry([1, 1, 1], [32, 1, 1]), [4096])
 
 
 def test_a_plan_keeps_maps():

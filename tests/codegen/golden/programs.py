@@ -13,18 +13,20 @@ from pathlib import Path
 import numpy as np
 
 from glenside.codegen.compile import lower_terms
+from glenside.codegen.cpu.schedule import PORTABLE
 from glenside.codegen.device.text import print_kernels
 from glenside.codegen.gpu.devices import device_profile
 from glenside.codegen.gpu.dispatch import make_kernels
 from glenside.codegen.gpu.interface import make_builder
 from glenside.codegen.program.cut import cut_program
 from glenside.codegen.program.record import Kernel
-from glenside.codegen.schedule import PORTABLE
 from glenside.exporters.c.functions import c_function
+from glenside.frontends.lowering.normalization import standardised
 from glenside.language import Term, topological_order
 from glenside.language.builders import (
     access,
     cart_prod,
+    cast,
     compute,
     constant,
     elementwise,
@@ -97,6 +99,13 @@ def _softmax() -> Term:
     return compute("softmax", access(tensor("x", (6, 200)), 1))
 
 
+def _layer_norm() -> Term:
+    """In half precision, with statistics in float32, after a residual."""
+    x, y = tensor("x", (128, 768), "float16"), tensor("y", (128, 768), "float16")
+    norm = standardised(cast(elementwise("add", x, y), "float32"), [1], 1e-5)
+    return cast(norm, "float16")
+
+
 def _functions() -> Term:
     """Functions of one element, each of another kind of code."""
     x = tensor("x", (5, 40))
@@ -146,6 +155,10 @@ GOLDEN = {
         {"w": weights(768, 512)},
     ),
     "softmax_rows": Golden("cuda:sm_90", _softmax, {}),
+    "layer_norm": Golden("cuda:sm_90", _layer_norm, {}),
+    "layer_norm_exchanged": Golden(
+        "opencl:mali-g72", lambda: standardised(tensor("x", (9, 70)), [1], 1e-5), {}
+    ),
     "matrix_units": Golden(
         "cuda:sm_90",
         lambda: _product((64, 128, 64), "float16"),

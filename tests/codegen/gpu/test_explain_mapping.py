@@ -11,12 +11,14 @@ from typer.testing import CliRunner
 
 import glenside
 from glenside.cli import app
+from glenside.codegen.device.explain import explain_mappings
 from glenside.codegen.gpu.devices import device_profile
 from glenside.codegen.gpu.mapping.choose import best_mapping
 from glenside.codegen.gpu.mapping.explain import explained
 from glenside.codegen.gpu.mapping.kinds import KINDS
 from glenside.codegen.gpu.mapping.lift import NAMES
 from glenside.codegen.gpu.mapping.solver import GROUPS, Quantity
+from glenside.frontends.lowering.normalization import standardised
 from glenside.language.builders import (
     access,
     cart_prod,
@@ -163,3 +165,23 @@ def test_what_is_told_is_what_was_solved(kind, limits, dtype):
         assert all(stated.holds for stated in problem.stated(each).stated), each
         assert problem.mapping(problem.row(each)) == each
         kind.check(space, each, limits)
+
+
+def test_reductions_over_rows_are_told_likewise():
+    """Of a program with a norm and a product: rows, constraints with their numbers, the choice."""
+    x = tensor("x", (64, 96))
+    norm = standardised(x, [1], 1e-5)
+    out = compute("dot", cart_prod(access(norm, 1), access(tensor("w", (32, 96)), 1)))
+    params = {"w": weights(32, 96)}
+    told = explain_mappings([out], {"x": x.type}, params, H200, "cuda", None, {}, {})
+    rows, product = told.products
+    assert rows.computes == "mean, then mean over 64 rows of 96, a result for each element"
+    assert [(each.name, each.size) for each in rows.loops] == [("row", 64), ("element", 96)]
+    assert rows.loops[0].comes_from == "rows of x"
+    assert rows.mapping["kind"] == "rows" and product.mapping["kind"] != "rows"
+    assert all(each.holds for each in rows.constraints)
+    assert {"threads", "tiles", "coalescing", "registers", "local memory", "grid"} == {
+        each.group for each in rows.constraints
+    }
+    team, count = rows.mapping["team"], rows.mapping["rows"]
+    assert f"threads <= 1024 ({team * count})" in str(rows)

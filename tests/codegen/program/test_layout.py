@@ -105,3 +105,21 @@ def test_only_one_reshape_on_the_way_divides():
     twice = b.reshape(b.transpose(once, (1, 0)), (16, 15))
     assert len(after("layout", b.compute("neg", once)).steps) == 1
     assert len(after("layout", b.compute("neg", twice)).steps) == 2
+
+
+def test_what_rows_and_products_read_next_lies_together():
+    """Attention of three heads, of what is known at run time only: scores with the axis that
+    softmax goes along innermost, results with heads and features, as what follows reduces them."""
+    q, k, v = (b.tensor(name, (3, 16, 8), "float16") for name in "qkv")
+    scores = b.compute("dot", b.cart_prod(b.access(q, 2), b.access(k, 2), batch=1))
+    rows = b.access(b.compute("softmax", b.access(scores, 2)), 2)
+    values = b.access(b.transpose(b.access(v, 0), (0, 2, 1)), 2)
+    heads = b.compute("dot", b.cart_prod(rows, values, batch=1))
+    joined = b.reshape(b.access(b.transpose(b.access(heads, 3), (1, 0, 2)), 3), (16, 24))
+    weight = b.tensor("w", (32, 24), "float16")
+    merged = b.compute("dot", b.cart_prod(b.access(joined, 1), b.access(weight, 1)))
+    params = {"w": weights(32, 24, dtype="float16")}
+    cut = after("layout", merged, params=params, plain=True, rows_last=True)
+    laid = {cut.known_as(term): strides(cut, term) for term in cut.stored}
+    assert laid[scores] == [16 * 16, 16, 1]
+    assert laid[heads] == [8, 3 * 8, 1]

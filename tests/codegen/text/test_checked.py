@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from glenside.codegen.compile import lower_terms
+from glenside.codegen.cpu.schedule import PORTABLE
 from glenside.codegen.device import nvcc
 from glenside.codegen.gpu.devices import device_profile
 from glenside.codegen.gpu.emit import emit
@@ -17,10 +18,9 @@ from glenside.codegen.gpu.interface import DeviceKernel
 from glenside.codegen.gpu.launching import launch
 from glenside.codegen.gpu.threads.mapping import ThreadMapping
 from glenside.codegen.gpu.threads.parts.boxes import Box
-from glenside.codegen.kernels import Argument
+from glenside.codegen.kernel.builder import Argument
 from glenside.codegen.loops import declare, get, prim_func, put, repeat
 from glenside.codegen.program.cut import cut_program
-from glenside.codegen.schedule import PORTABLE
 from glenside.codegen.text.dialects import C, checked
 from glenside.exporters.c.functions import PREAMBLE
 from glenside.exporters.c.kernels import c_kernels

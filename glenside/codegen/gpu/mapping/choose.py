@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from glenside.codegen.gpu.interface import Choose, DeviceLimits
-from glenside.codegen.gpu.mapping.kind import Kind, Ranked
+from glenside.codegen.gpu.mapping.kind import Kind, Ranked, Space
 from glenside.codegen.gpu.mapping.kinds import MATRICES, THREADS, UNITS, kind_of
 from glenside.codegen.gpu.mapping.product import ProductMapping
 from glenside.codegen.gpu.space import ProductSpace
@@ -98,8 +98,8 @@ def best_mappings(
     return [each for turn in turns for each in turn if each is not None][:count]
 
 
-def best_of[M: ProductMapping](
-    kind: Kind[M], space: ProductSpace, limits: DeviceLimits, count: int
+def best_of[S: Space, M: ProductMapping](
+    kind: Kind[S, M], space: S, limits: DeviceLimits, count: int
 ) -> list[M]:
     """The same of one kind; maybe none, but of threads.
 
@@ -112,7 +112,7 @@ def best_of[M: ProductMapping](
     return _different(found, count)
 
 
-def infeasible(kind: Kind[Any], space: ProductSpace, limits: DeviceLimits) -> InfeasibleMapping:
+def infeasible(kind: Kind[Any, Any], space: Space, limits: DeviceLimits) -> InfeasibleMapping:
     """Why a product that fits a kind has no mapping of it."""
     problems = kind.problems(space, limits)
     groups = problems[0].conflict() if problems else []
@@ -127,8 +127,8 @@ def infeasible(kind: Kind[Any], space: ProductSpace, limits: DeviceLimits) -> In
 _known: dict[tuple[str, str, str], tuple[DeviceLimits, Ranked[Any]]] = {}
 
 
-def _ranked[M: ProductMapping](
-    kind: Kind[M], space: ProductSpace, limits: DeviceLimits
+def _ranked[S: Space, M: ProductMapping](
+    kind: Kind[S, M], space: S, limits: DeviceLimits
 ) -> Ranked[M]:
     """All mappings of a kind, which are searched for once; what time cut short is not kept."""
     key = (kind.name, space.key(), limits.name)
@@ -143,7 +143,7 @@ def _ranked[M: ProductMapping](
     return found
 
 
-def searched(kind: Kind[Any], space: ProductSpace, limits: DeviceLimits) -> Ranked[Any] | None:
+def searched(kind: Kind[Any, Any], space: Space, limits: DeviceLimits) -> Ranked[Any] | None:
     """What a kind was found to have for a product; None where choosing did not ask for it."""
     known = _known.get((kind.name, space.key(), limits.name))
     return known[1] if known is not None and known[0] == limits else None

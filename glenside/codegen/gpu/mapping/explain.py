@@ -1,4 +1,5 @@
-"""Why products are mapped as they are: loops, constraints with their numbers, other kinds."""
+"""Why products and reductions over rows are mapped as they are: loops, constraints with their
+numbers, other kinds."""
 
 from __future__ import annotations
 
@@ -10,16 +11,19 @@ from glenside.codegen.gpu.interface import Choose, DeviceLimits
 from glenside.codegen.gpu.mapping.choose import (
     InfeasibleMapping,
     best_mapping,
+    best_of,
     infeasible,
     searched,
 )
-from glenside.codegen.gpu.mapping.kind import Kind
-from glenside.codegen.gpu.mapping.kinds import KINDS, kind_of
+from glenside.codegen.gpu.mapping.kind import Kind, Space, Work
+from glenside.codegen.gpu.mapping.kinds import KINDS, ROWS, kind_of
 from glenside.codegen.gpu.mapping.lift import lifts_constraints
 from glenside.codegen.gpu.mapping.product import ProductMapping
 from glenside.codegen.gpu.mapping.solver import Constraints, Stated
+from glenside.codegen.gpu.rows.space import RowSpace
 from glenside.codegen.gpu.space import LoopAxis, Operand, ProductSpace
 from glenside.codegen.gpu.threads.mapping import ThreadMapping
+from glenside.codegen.program.record import Rows
 from glenside.language.term import Term
 
 Name = Callable[[Term], str | None]
@@ -46,7 +50,7 @@ class KindTold:
 
 @dataclass(frozen=True)
 class ProductExplanation:
-    """How one product is mapped, and why."""
+    """How one product, or one chain of reductions over rows, is mapped, and why."""
 
     kernel: str
     computes: str
@@ -98,7 +102,8 @@ def _shown(value: Any) -> str:
 
 @dataclass(frozen=True)
 class MappingExplanation:
-    """How each product of a program is mapped, in the order of its kernels."""
+    """How each product and each reduction over rows of a program is mapped, in the order of its
+    kernels."""
 
     device: str
     products: Sequence[ProductExplanation]
@@ -109,7 +114,7 @@ class MappingExplanation:
 
     def __str__(self) -> str:
         if not self.products:
-            return f"{self.device}: no kernel computes a product"
+            return f"{self.device}: no kernel computes a product or reduces rows"
         return "\n\n".join(map(str, self.products))
 
 
@@ -154,7 +159,41 @@ def explained(
     )
 
 
-def _stated(space: ProductSpace, mapping: ProductMapping, limits: DeviceLimits) -> Constraints:
+def explained_rows(
+    work: Work[RowSpace], shape: Rows, name: Name = lambda term: None
+) -> ProductExplanation:
+    """Why reductions over rows are mapped as they are.
+
+    :param shape: their rows.
+    :param name: what the user's model calls a value.
+    """
+    space, limits = work.space, work.limits
+    found = best_of(ROWS, space, limits, 1)
+    mapping = found[0] if found else None
+    constraints = Constraints() if mapping is None else _stated(space, mapping, limits)
+    source = _base_of(shape.source, name)
+    near = "neighbours in memory" if space.along else "apart in memory"
+    loops = [
+        LoopTold("row", space.rows, f"rows of {source}"),
+        LoopTold("element", space.length, f"reduced; elements of a row of {source}, {near}"),
+    ]
+    ends = "a result for each element" if space.whole else "one result a row"
+    return ProductExplanation(
+        work.name,
+        f"{', then '.join(space.reductions)} over {space.rows} rows of {space.length}, {ends}",
+        loops,
+        None if mapping is None else mapping.to_fields(),
+        "nothing obeys all constraints"
+        if mapping is None
+        else _why(mapping, None, mapping, limits),
+        {key: of.text for key, of in constraints.defined.items()},
+        constraints.stated,
+        (),
+        [_kind(ROWS, space, limits, mapping)],
+    )
+
+
+def _stated(space: Space, mapping: ProductMapping, limits: DeviceLimits) -> Constraints:
     """The constraints of the problem that a mapping is a solution of, with its numbers."""
     kind = kind_of(mapping)
     if kind.unfit(space, limits):
@@ -181,7 +220,7 @@ def _why(
 
 
 def _kind(
-    kind: Kind[Any], space: ProductSpace, limits: DeviceLimits, mapping: ProductMapping | None
+    kind: Kind[Any, Any], space: Space, limits: DeviceLimits, mapping: ProductMapping | None
 ) -> KindTold:
     why = kind.unfit(space, limits)
     if why:
@@ -226,9 +265,13 @@ def _operand(operand: Operand, name: Name) -> str:
 
 
 def _base(operand: Operand, name: Name) -> str:
-    """The value that an operand is a window into: by its name, else by the operator above it."""
+    """The value that an operand is a window into."""
+    return _base_of(operand.base, name)
+
+
+def _base_of(term: Term, name: Name) -> str:
+    """A value by its name, else by the operator above one that has a name."""
     above: list[str] = []
-    term = operand.base
     while True:
         called = term["name"] if term.op == "tensor" else name(term)
         if called is not None or not term.children:

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Self
 
 @dataclass(frozen=True)
 class ProductMapping:
-    """How a product is spread over a device; each kind of mapping says what it is made of."""
+    """How a product, or a reduction over rows, is spread over a device; each kind of mapping says
+    what it is made of."""
 
     kind: ClassVar[str]
     """The name of the kind, which JSON carries."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from glenside.codegen.gpu.mapping.product import ProductMapping
 from glenside.codegen.gpu.matrices.mapping import MatrixMapping
+from glenside.codegen.gpu.rows.mapping import RowMapping
 from glenside.codegen.gpu.streams.mapping import StreamMapping
 from glenside.codegen.gpu.threads.mapping import ThreadMapping
 from glenside.codegen.gpu.warpgroups.mapping import WarpgroupMapping
@@ -15,7 +16,14 @@ from glenside.codegen.gpu.warps.mapping import WarpMapping
 
 _KINDS: Mapping[str, type[ProductMapping]] = {
     each.kind: each
-    for each in (WarpgroupMapping, StreamMapping, WarpMapping, MatrixMapping, ThreadMapping)
+    for each in (
+        WarpgroupMapping,
+        StreamMapping,
+        WarpMapping,
+        MatrixMapping,
+        ThreadMapping,
+        RowMapping,
+    )
 }
 
 

@@ -18,11 +18,11 @@ import numpy as np
 from glenside.codegen import scalars
 from glenside.codegen.gpu import launching
 from glenside.codegen.gpu.fallback import ElementNest
-from glenside.codegen.gpu.interface import DeviceKernel, DeviceLimits, Dialect
+from glenside.codegen.gpu.interface import DeviceLimits, Dialect
 from glenside.codegen.gpu.matrices.mapping import MatrixMapping
 from glenside.codegen.gpu.matrices.tiling import as_matrices
 from glenside.codegen.gpu.space import ProductSpace
-from glenside.codegen.kernels import Argument, KernelBuilder
+from glenside.codegen.kernel.builder import Argument, KernelBuilder
 from glenside.codegen.loops import (
     Index,
     Stmt,
@@ -84,25 +84,17 @@ class MatrixNest(ElementNest):
         shape = as_matrices(space)
         assert shape is not None
         self.product, self.mapping, self.shape = space, mapping, shape
+        self.predicted = mapping.predicted or None
         self.tiles = -(-shape.rows // mapping.rows), -(-shape.width // mapping.columns)
         self.stages = -(-shape.depth // mapping.depth)
         self.packed = declare(launching.PACKED, self._pack(), "float32")
 
-    def device_kernel(self, name: str) -> DeviceKernel:
-        """The launch."""
+    def body(self) -> Stmt:
+        """The whole launch."""
         outer = math.prod(self.product.axes[loop].size for loop, _ in self.shape.outer)
         self.grid = (outer * math.prod(self.tiles), 1, 1)
         self.block = (self.mapping.threads, 1, 1)
-        made = self.finish(launching.launch(self.grid[:1], self.mapping.threads, self._group))
-        return DeviceKernel(
-            name,
-            made.arguments,
-            self.grid,
-            self.block,
-            made.function.with_attr("global_symbol", name),
-            writes=made.writes,
-            predicted=self.mapping.predicted or None,
-        )
+        return launching.launch(self.grid[:1], self.mapping.threads, self._group)
 
     def _pack(self) -> int:
         """Adds the packed operand to the arguments; returns its elements."""

@@ -19,7 +19,7 @@ from glenside.codegen.gpu.space import ProductSpace
 from glenside.errors import TargetError
 
 
-class Matrices(Kind[MatrixMapping]):
+class Matrices(Kind[ProductSpace, MatrixMapping]):
     """Products of constant matrices with what lies in memory, in float32."""
 
     name = MatrixMapping.kind
@@ -43,7 +43,7 @@ class Matrices(Kind[MatrixMapping]):
         if as_matrices(space) is None:
             raise TargetError("the product is not one of plain matrices")
 
-    def kernels(self, work: Work, mapping: MatrixMapping) -> list[DeviceKernel]:
+    def kernels(self, work: Work[ProductSpace], mapping: MatrixMapping) -> list[DeviceKernel]:
         w = work
         nest = MatrixNest(w.builder, w.step, w.limits, w.space, mapping, w.dialect)
         return [nest.device_kernel(w.name)]

@@ -22,14 +22,9 @@ def predict(mapping: MatrixMapping, shape: MatrixShape, outer: int, limits: Devi
     groups = outer * -(-shape.rows // mapping.rows) * -(-shape.width // mapping.columns)
     stages = -(-shape.depth // mapping.depth)
     depth = stages * mapping.depth
-    held = min(
-        limits.unit_threads // mapping.threads,
-        limits.unit_groups,
-        limits.unit_registers // (mapping.threads * registers(mapping)),
-        limits.unit_local_bytes // (4 * mapping.local_elements + 1024),
-    )
+    held = limits.occupancy(mapping.threads, 4 * mapping.local_elements, registers(mapping))
     turns = -(-groups // limits.compute_units)
-    together = min(max(held, 1), turns)
+    together = min(held, turns)
     tile = mapping.rows * mapping.columns
     # Instructions of a warp: multiplications, and reads of local memory, which wait for each other.
     down, left = mapping.tile

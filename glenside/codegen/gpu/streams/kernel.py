@@ -22,7 +22,7 @@ from glenside.codegen.gpu.tensor.kernel import (
     template,
     times,
 )
-from glenside.codegen.kernels import Argument
+from glenside.codegen.kernel.builder import Argument
 from glenside.codegen.plan import TensorMap
 
 Array = np.ndarray[Any, Any]
@@ -82,17 +82,13 @@ class StreamNest(UnitNest[StreamTiling]):
             multiplication(self.dtype, tiling.columns_each),
             template("stream"),
         )
-        return DeviceKernel(
+        return self._launched(
             name,
+            source,
             arguments,
-            tiling.grid,
-            (tiling.threads, 1, 1),
-            source=source,
-            library=library,
-            local_bytes=tiling.local_bytes(True),
+            library,
             maps=(self._map(),),
-            writes=self.tail,
-            predicted=self.mapping.predicted or None,
+            local_bytes=tiling.local_bytes(True),
         )
 
     def _map(self) -> TensorMap:

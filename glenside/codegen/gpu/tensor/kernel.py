@@ -25,7 +25,7 @@ from glenside.codegen.gpu.tensor.printer import (
     print_position,
 )
 from glenside.codegen.gpu.tensor.tiling import UnitTiling
-from glenside.codegen.kernels import Argument, KernelBuilder
+from glenside.codegen.kernel.builder import Argument, KernelBuilder
 from glenside.codegen.program.record import Kernel
 from glenside.codegen.storage import Origin, repeated
 from glenside.codegen.text.dialects import AFTER_EARLIER, CUDA
@@ -140,6 +140,7 @@ class UnitNest[T: UnitTiling](ElementNest):
         if self.tail.dtype not in _TYPES or not self.lowering.only_floats(self.tail):
             raise Unprintable("results that are no floats of these widths")
         self.geometry, self.mapping = geometry, mapping
+        self.predicted = mapping.predicted or None
         self.dtype = space.streamed.dtype
         self.tiling = self._tiling()
         self.tiling.check()
@@ -160,6 +161,29 @@ class UnitNest[T: UnitTiling](ElementNest):
         :raises Unprintable: a part of what is computed has no form in the template.
         """
         raise NotImplementedError
+
+    def _launched(
+        self,
+        name: str,
+        source: str,
+        arguments: list[Argument],
+        library: tuple[str, ...],
+        **more: Any,
+    ) -> DeviceKernel:
+        """The launch of a text that builds upon these; ``more`` as :class:`DeviceKernel` has it."""
+        tiling = self.tiling
+        more.setdefault("local_bytes", tiling.local_bytes(self.rows_fast))
+        more.setdefault("writes", self.tail)
+        return DeviceKernel(
+            name,
+            arguments,
+            tiling.grid,
+            (tiling.threads, 1, 1),
+            source=source,
+            library=library,
+            predicted=self.predicted,
+            **more,
+        )
 
     def kernels(self, name: str) -> list[DeviceKernel]:
         """The launches, in order; raises as :meth:`device_kernel`."""

@@ -18,7 +18,7 @@ from glenside.codegen.gpu.tensor.mapping import UnitMapping
 from glenside.codegen.gpu.tensor.tiling import UnitTiling
 
 
-class UnitKind[M: UnitMapping](Kind[M]):
+class UnitKind[M: UnitMapping](Kind[ProductSpace, M]):
     """Products whose operands matrix units take, by their geometry."""
 
     nest: ClassVar[type[UnitNest[Any]]]
@@ -40,7 +40,7 @@ class UnitKind[M: UnitMapping](Kind[M]):
         if geometry is not None:
             self.tiling(geometry, mapping, limits).check()
 
-    def kernels(self, work: Work, mapping: M) -> list[DeviceKernel]:
+    def kernels(self, work: Work[ProductSpace], mapping: M) -> list[DeviceKernel]:
         nest = self.nest(work.builder, work.step, work.limits, work.space, mapping)
         return nest.kernels(work.name)
 

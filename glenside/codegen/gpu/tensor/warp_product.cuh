@@ -5,11 +5,12 @@
 // but another start. The parts along z share the steps; another kernel adds up what they store.
 template <class P>
 __device__ __forceinline__ void warp_product(const P& p, unsigned char* local) {
-  const int thread = threadIdx.x, lane = thread & 31;
-  const int row_warp = (thread >> 5) % P::ROW_GROUPS, column_warp = (thread >> 5) / P::ROW_GROUPS;
+  const int thread = threadIdx.x, lane = thread % P::WARP, warp = thread / P::WARP;
+  const int row_warp = warp % P::ROW_GROUPS, column_warp = warp / P::ROW_GROUPS;
   const int first = P::PARTS > 1 ? (int)blockIdx.z * P::SHARE : 0;
   const int steps = P::SHARE < P::STEPS - first ? P::SHARE : P::STEPS - first;
-  constexpr int cells = P::COLUMNS_EACH / 8;
+  constexpr int cells = P::COLUMNS_EACH / P::PRODUCT_POSITIONS;
+  constexpr int loads = (cells + P::TOGETHER - 1) / P::TOGETHER;
 
   const Bringer<P> bringer(p, thread);
   auto bring = [&](int number) {
@@ -27,19 +28,20 @@ __device__ __forceinline__ void warp_product(const P& p, unsigned char* local) {
     }
   };
 
-  float sums[P::FRAGMENTS][cells][4];
+  float sums[P::FRAGMENTS][cells][P::SUMS];
 #pragma unroll
   for (int f = 0; f < P::FRAGMENTS; ++f)
 #pragma unroll
     for (int c = 0; c < cells; ++c)
 #pragma unroll
-      for (int k = 0; k < 4; ++k) sums[f][c][k] = 0;
+      for (int k = 0; k < P::SUMS; ++k) sums[f][c][k] = 0;
 
-  // Where this lane's rows of cells begin.
+  // Where what this lane loads begins.
   const int row_start =
-      P::BOX_BYTES + lane / 16 * P::LEAD + (row_warp * P::FRAGMENTS * 16 + lane % 16) * 16;
-  const int column_start =
-      lane / 8 % 2 * P::PLANE + (column_warp * P::COLUMNS_EACH + lane / 16 * 8 + lane % 8) * 16;
+      P::BOX_BYTES + P::row_unit(lane) * P::LEAD +
+      (row_warp * P::FRAGMENTS * P::PRODUCT_ROWS + P::row_line(lane)) * 16;
+  const int column_start = P::position_unit(lane) * P::PLANE +
+                           (column_warp * P::COLUMNS_EACH + P::position_line(lane)) * 16;
 
 #pragma unroll
   for (int number = 0; number < P::AHEAD; ++number) {
@@ -58,21 +60,24 @@ __device__ __forceinline__ void warp_product(const P& p, unsigned char* local) {
       const unsigned char* const columns = stage + column_start + P::tap(tap) * 16;
 #pragma unroll
       for (int k = 0; k < P::UNITS / 2; ++k) {
-        unsigned a[P::FRAGMENTS][4], b[(cells + 1) / 2][4];
+        unsigned a[P::FRAGMENTS][P::ROW_WORDS], b[loads][P::TOGETHER * 2];
 #pragma unroll
         for (int f = 0; f < P::FRAGMENTS; ++f)
-          load_cells(a[f], rows + k * 2 * P::LEAD + f * 256);
+          load_cells(a[f], rows + k * 2 * P::LEAD + f * P::PRODUCT_ROWS * 16);
 #pragma unroll
-        for (int c = 0; c < (cells + 1) / 2; ++c) {
-          // Of an odd number of cells, the last one is loaded twice.
-          const int back = c * 2 + 1 < cells ? 0 : lane / 16 * 128;
-          load_cells(b[c], columns + k * 2 * P::PLANE + c * 256 - back);
+        for (int c = 0; c < loads; ++c) {
+          // Where fewer are left than are loaded at once, the last one is loaded again.
+          const int left = c * P::TOGETHER + P::TOGETHER <= cells
+                               ? 0 : P::position_line(lane) / P::PRODUCT_POSITIONS;
+          load_cells(b[c], columns + k * 2 * P::PLANE +
+                               (c * P::TOGETHER - left) * P::PRODUCT_POSITIONS * 16);
         }
 #pragma unroll
         for (int f = 0; f < P::FRAGMENTS; ++f)
 #pragma unroll
           for (int c = 0; c < cells; ++c)
-            P::multiply(sums[f][c], a[f], b[c / 2][c % 2 * 2], b[c / 2][c % 2 * 2 + 1]);
+            P::multiply(sums[f][c], a[f], b[c / P::TOGETHER][c % P::TOGETHER * 2],
+                        b[c / P::TOGETHER][c % P::TOGETHER * 2 + 1]);
       }
     }
   }
@@ -85,11 +90,11 @@ __device__ __forceinline__ void warp_product(const P& p, unsigned char* local) {
   for (int f = 0; f < P::FRAGMENTS; ++f)
 #pragma unroll
     for (int c = 0; c < cells; ++c) {
-      const int row = (row_warp * P::FRAGMENTS + f) * 16 + lane / 4;
-      const int column = column_warp * P::COLUMNS_EACH + c * 8 + lane % 4 * 2;
 #pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        const int r = row + k / 2 * 8, n = column + k % 2;
+      for (int k = 0; k < P::SUMS; ++k) {
+        const int r = (row_warp * P::FRAGMENTS + f) * P::PRODUCT_ROWS + P::sum_row(lane, k);
+        const int n = column_warp * P::COLUMNS_EACH + c * P::PRODUCT_POSITIONS +
+                      P::sum_position(lane, k);
         shared[P::ROWS_FAST ? n * P::PITCH + r : r * P::PITCH + n] = sums[f][c][k];
       }
     }

@@ -42,7 +42,7 @@ from glenside.codegen.gpu.threads.parts.placing import Placement
 from glenside.codegen.gpu.threads.parts.staging import Staging
 from glenside.codegen.gpu.threads.parts.storing import Store
 from glenside.codegen.gpu.threads.tiling import Tiling
-from glenside.codegen.kernels import Argument, KernelBuilder
+from glenside.codegen.kernel.builder import Argument, KernelBuilder
 from glenside.codegen.loops import (
     Stmt,
     allocate,

@@ -24,7 +24,7 @@ _BUFFERED = 500
 """Of the best, those that are also looked at with room for another stage."""
 
 
-class Threads(Kind[ThreadMapping]):
+class Threads(Kind[ProductSpace, ThreadMapping]):
     """Any product, on what every device has."""
 
     name = ThreadMapping.kind
@@ -60,7 +60,7 @@ class Threads(Kind[ThreadMapping]):
             if len(numbers) != len(space.axes):
                 raise TargetError(f"{name} is {numbers!r} for {len(space.axes)} loops")
 
-    def kernels(self, work: Work, mapping: ThreadMapping) -> list[DeviceKernel]:
+    def kernels(self, work: Work[ProductSpace], mapping: ThreadMapping) -> list[DeviceKernel]:
         w = work
         nest = ThreadNest(w.builder, w.step, w.limits, w.space, mapping, w.dialect)
         return nest.kernels(w.name)

@@ -125,15 +125,7 @@ def predict(space: ProductSpace, mappings: Sequence[ThreadMapping], limits: Devi
     local = np.maximum(
         (box + resident_elements) * element * buffers, np.where(exchanged, sums * count * inner, 0)
     )
-    together = np.minimum.reduce(
-        [
-            limits.unit_registers // np.maximum(1, used * warps * limits.warp),
-            limits.unit_local_bytes // (local + 1024),
-            limits.unit_threads // (warps * limits.warp),
-            np.full(len(mappings), float(limits.unit_groups)),
-        ]
-    )
-    together = np.maximum(1, together)
+    together = limits.occupancy(warps * limits.warp, local, used)
     per_unit = np.ceil(blocks / limits.compute_units)
     together = np.minimum(together, per_unit)
     units = limits.peak.get(space.accumulate, 1e12) / 2 / limits.compute_units / limits.clock

@@ -40,15 +40,4 @@ class WarpgroupNest(UnitNest[WarpgroupTiling]):
             template("results"),
             template(),
         )
-        return DeviceKernel(
-            name,
-            arguments,
-            tiling.grid,
-            (tiling.threads, 1, 1),
-            source=source,
-            library=library,
-            local_bytes=tiling.local_bytes(self.rows_fast),
-            cluster=self.mapping.split,
-            writes=self.tail,
-            predicted=self.mapping.predicted or None,
-        )
+        return self._launched(name, source, arguments, library, cluster=self.mapping.split)

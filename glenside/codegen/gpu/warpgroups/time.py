@@ -45,14 +45,10 @@ def predict(
         step = max(products * columns / 2, products * (16 + columns / 4) + (brought + rows) / 8)
         local = tiling.local_bytes(geometry.rows_fast)
         used = min(limits.thread_registers, -(-(tiling.sums + 70) // 8) * 8)
-        together = min(
-            limits.unit_local_bytes // (local + 1024),
-            limits.unit_threads // tiling.threads,
-            limits.unit_registers // (used * tiling.threads),
-        )
+        together = limits.occupancy(tiling.threads, local, used)
         blocks = math.prod(tiling.grid)
         per_unit = -(-blocks // limits.compute_units)
-        together = max(1, min(together, per_unit))
+        together = min(together, per_unit)
         rate = model["together" if per_unit <= together else "apart"]
         fetch = min(model["fetch"], rate * all_fetch / min(blocks, limits.compute_units))
         load = (brought + rows) * 16 / fetch

@@ -17,8 +17,9 @@ from glenside.codegen.gpu.tensor.kernel import (
     primitives,
     template,
 )
+from glenside.codegen.gpu.tensor.unit import LaneLayout
 from glenside.codegen.gpu.warps.tiling import Parts, WarpTiling
-from glenside.codegen.kernels import Argument
+from glenside.codegen.kernel.builder import Argument
 
 
 class WarpNest(UnitNest[WarpTiling]):
@@ -59,16 +60,8 @@ class WarpNest(UnitNest[WarpTiling]):
             template("results"),
             template("warp_product"),
         )
-        return DeviceKernel(
-            name,
-            arguments,
-            tiling.grid,
-            (tiling.threads, 1, 1),
-            source=source,
-            library=library,
-            local_bytes=tiling.local_bytes(self.rows_fast),
-            writes=self.tail if self.mapping.split == 1 else None,
-            predicted=self.mapping.predicted or None,
+        return self._launched(
+            name, source, arguments, library, writes=self.tail if self.mapping.split == 1 else None
         )
 
     def kernels(self, name: str) -> list[DeviceKernel]:
@@ -93,8 +86,24 @@ class WarpNest(UnitNest[WarpTiling]):
     # --- the description --------------------------------------------------------------------------
 
     def _constants(self) -> dict[str, int]:
-        constants = super()._constants()
-        return constants | {"SPLIT": 1, "PARTS": constants["SPLIT"]}
+        constants, unit = super()._constants(), self.tiling.unit
+        return constants | {
+            "SPLIT": 1,
+            "PARTS": constants["SPLIT"],
+            "WARP": unit.threads,
+            "PRODUCT_ROWS": unit.rows,
+            "PRODUCT_POSITIONS": unit.positions,
+            "ROW_WORDS": self.layout.row_words,
+            "TOGETHER": self.layout.together,
+            "SUMS": self.layout.sums,
+        }
+
+    @property
+    def layout(self) -> LaneLayout:
+        """Which lane of a warp holds what."""
+        layout = self.tiling.unit.layout
+        assert layout is not None
+        return layout
 
     @property
     def width(self) -> int:
@@ -107,9 +116,16 @@ class WarpNest(UnitNest[WarpTiling]):
         return super().wide
 
     def _multiply(self) -> str:
+        layout = self.layout
+        places = [
+            f"static __device__ __forceinline__ int {name}(int lane, int held = 0) "
+            f"{{ return {place.text}; }}\n"
+            for name, place in layout.functions().items()
+        ]
         return indented([
-            "static __device__ __forceinline__ void multiply(float (&sums)[4],\n"
-            "    const unsigned (&rows)[4], unsigned first, unsigned second) {\n"
+            *places,
+            f"static __device__ __forceinline__ void multiply(float (&sums)[{layout.sums}],\n"
+            f"    const unsigned (&rows)[{layout.row_words}], unsigned first, unsigned second) {{\n"
             f"  warp_multiply_{KINDS[self.dtype][0]}(sums, rows, first, second);\n}}\n"
         ])  # fmt: skip
 

@@ -10,7 +10,7 @@ from glenside.codegen import scalars
 from glenside.codegen.gpu.space import Operand
 from glenside.codegen.gpu.threads.parts.placing import Placement
 from glenside.codegen.gpu.threads.tiling import Tiling, packing
-from glenside.codegen.kernels import KernelBuilder
+from glenside.codegen.kernel.builder import KernelBuilder
 from glenside.codegen.loops import Expr, Index, all_of
 from glenside.codegen.lower import Lowering
 from glenside.codegen.storage import Origin, repeated

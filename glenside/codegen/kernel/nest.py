@@ -1,20 +1,15 @@
-"""Loop nests: one TIR function for every kernel of a program.
-
-The nests are written out directly, tile by tile: full tiles and edge tiles are separate bodies, so
-no inner loop tests a bound, and accumulators are local arrays that LLVM keeps in registers.
-"""
+"""The parameters of one kernel and what it does at each element, loops and threads aside."""
 
 from __future__ import annotations
 
 import functools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from glenside.codegen import scalars, schedule
+from glenside.codegen import scalars
+from glenside.codegen.kernel.builder import Argument, KernelBuilder, Launch
 from glenside.codegen.loops import (
     Expr,
     Index,
@@ -23,130 +18,28 @@ from glenside.codegen.loops import (
     allocate,
     declare,
     get,
-    nested,
     prim_func,
     put,
     repeat,
     sequence,
     shifted,
-    spread,
     vectorised,
 )
 from glenside.codegen.lower import Lowering, write
-from glenside.codegen.program.record import Cut, Fill, Kernel
-from glenside.codegen.storage import Memory, Origin, Stored
+from glenside.codegen.program.record import Kernel
+from glenside.codegen.storage import Stored
 from glenside.codegen.totals import Totals
-from glenside.codegen.views import (
-    View,
-    axis_size,
-    compose_inverse,
-    row_major,
-    split_atoms,
-    strides_of,
-)
+from glenside.codegen.views import axis_size, compose_inverse, split_atoms, strides_of
 from glenside.language.shape import FLOATS, Shape
 from glenside.language.term import Term
 
-Array = np.ndarray[Any, Any]
 
-
-@dataclass(frozen=True)
-class Argument:
-    """What a kernel is launched with: ``extent`` elements of a buffer from ``base`` on."""
-
-    buffer: int
-    base: int
-    extent: int
-
-
-@dataclass
-class Launch:
-    """A TIR function and its arguments."""
-
-    function: Any
-    arguments: list[Argument]
-    writes: Term | None = None
-
-
-class KernelBuilder:
-    """Builds the functions of one program; packed weights are added to its memory.
-
-    :param memory: where they are added; a copy of the program's by default.
-    """
-
-    def __init__(self, cut: Cut, machine: schedule.Machine, memory: Memory | None = None) -> None:
-        self.cut, self.machine = cut, machine
-        self.memory = cut.memory.copy() if memory is None else memory
-        self._packed: dict[tuple[Any, ...], int] = {}
-        self._step = 0
-
-    def at_step(self, step: int) -> None:
-        """From now on, values are read where they lie before the step of that number."""
-        self._step = step
-
-    def fill(self, fill: Fill) -> Launch:
-        """Writes the margins of a buffer."""
-        buffer = self.memory.buffers[fill.buffer]
-        target = declare("out", buffer.size, buffer.dtype)
-        view = fill.view
-        loops = [
-            (axis_size(axis), axis[-1][1] if axis else 0, margin)
-            for axis, margin in zip(view.axes, view.margins, strict=True)
-        ]
-        loops.sort(key=lambda each: -each[1])
-        start = view.offset - sum(m.before * stride for _, stride, m in loops if m)
-        value = scalars.const(view.fill, buffer.dtype)
-        slabs = []
-        for k, (size, stride, margin) in enumerate(loops):
-            if margin is None:
-                continue
-            for low, count in ((0, margin.before), (margin.before + size, margin.after)):
-                if not count:
-                    continue
-                extents = [
-                    count if j == k else n + (m.before + m.after if m else 0)
-                    for j, (n, _, m) in enumerate(loops)
-                ]
-                strides = [s for _, s, _ in loops]
-
-                def blank(index: Index, strides: list[int], at: int) -> Stmt:
-                    for position, step in zip(index, strides, strict=True):
-                        at = at + position * step
-                    return write(target, at, value, buffer.dtype)
-
-                slab = functools.partial(blank, strides=strides, at=start + low * stride)
-                slabs.append(nested(extents, slab))
-        return Launch(prim_func([target], sequence(slabs)), [Argument(fill.buffer, 0, buffer.size)])
-
-    def packed(
-        self, key: tuple[Any, ...], dtype: str, make: Callable[[], tuple[Array, Origin | None]]
-    ) -> int:
-        """The buffer with a parameter as kernels want it, made once for each key.
-
-        :param key: what the elements and their order depend on.
-        :param make: gives the elements, and what they are made of where that is known.
-        """
-        if key not in self._packed:
-            array, origin = make()
-            self._packed[key] = self.memory.constant(array, dtype, origin)
-        return self._packed[key]
-
-    def view(self, term: Term) -> View | None:
-        """The view of a term that lies in memory; folded constants are put there on demand."""
-        if term not in self.memory.stored and term in self.cut.weights:
-            self.memory.keep(term, self.cut.weights[term])
-        stored = self.memory.stored.get(term)
-        if stored is None or self.cut.since.get(term, 0) > self._step:
-            return None
-        return stored.view
-
-
-class Nest:
-    """The parameters and the body of one function."""
+class Nest(ABC):
+    """The parameters and the body of one function; how it goes through its elements, each kind of
+    device says."""
 
     def __init__(self, builder: KernelBuilder, kernel: Kernel) -> None:
         self.builder, self.kernel = builder, kernel
-        self.machine = builder.machine
         self.tail = kernel.tail
         self.target: Stored = kernel.into or builder.memory.stored[kernel.tail]
         self._buffers: dict[Term, Any] = {}
@@ -185,15 +78,12 @@ class Nest:
         return self._buffers[term]
 
     def body(self) -> Stmt:
-        """The loops that compute the kernel."""
+        """All that computes the kernel."""
         anchor = self.kernel.anchor
         if anchor is None:
             return self.elementwise()
-        match anchor["function"]:
-            case "softmax":
-                return self.softmax(anchor)
-            case "argmax" | "argmin":
-                return self.arg_extreme(anchor)
+        if anchor["function"] in ("argmax", "argmin"):
+            return self.arg_extreme(anchor)
         return self.reduction(anchor)
 
     def finish(self, body: Stmt) -> Launch:
@@ -214,24 +104,6 @@ class Nest:
     def vectors(self, widths: Sequence[tuple[int, int]], body: Callable[[int, Any], Stmt]) -> Stmt:
         """Vector loops for ``(start, width)`` each; ``body(start, lane)``."""
         return sequence([self.vector(w, functools.partial(body, at)) for at, w in widths])
-
-    def lanes(self, dtype: str) -> int:
-        """Lanes of a vector loop; scalar loops are long, for LLVM to vectorise."""
-        return self.machine.lanes(dtype) if self.lowering.vectorised else 64
-
-    def run(self, length: int, dtype: str, body: Callable[[Any], Stmt]) -> Stmt:
-        """A loop of any length, vectorised."""
-        lanes = self.lanes(dtype)
-        full, rest = divmod(length, lanes)
-        parts = []
-        if full:
-            parts.append(
-                repeat(full, lambda t: self.vector(lanes, lambda lane: body(t * lanes + lane)))
-            )
-        if rest:
-            edge = schedule.pieces(rest, lanes)
-            parts.append(self.vectors(edge, lambda at, lane: body(full * lanes + at + lane)))
-        return sequence(parts)
 
     # --- results ------------------------------------------------------------------------------
 
@@ -324,85 +196,40 @@ class Nest:
         """The anchor's element is ``value`` from now on."""
         self._given = value
 
-    # --- plain loops --------------------------------------------------------------------------
+    # --- loops --------------------------------------------------------------------------------
 
-    def rows(self, extents: Sequence[int], body: Callable[[Index], Stmt], work: int) -> Stmt:
-        """Loops over the leading axes of the space."""
-        return nested(extents, body, parallel=schedule.is_parallel(work))
-
-    def _axes(self) -> tuple[list[int], int | None]:
-        """The space's axes of length above 1, outermost first, and the one vectors run along."""
-        view = self.by_space or row_major(self.space)
-        inner = [axis[-1][1] if axis else 0 for axis in view.axes]
-        axes = [k for k, n in enumerate(self.space) if n > 1]
-        axes.sort(key=lambda k: -inner[k])
-        return (axes[:-1], axes[-1]) if axes else ([], None)
-
-    def _over_space(
-        self, work: int, tile: int, body: Callable[[Index, int, list[tuple[int, int]]], Stmt]
+    @abstractmethod
+    def over_space(
+        self, work: int, dtype: str, body: Callable[[Index, int, list[tuple[int, int]]], Stmt]
     ) -> Stmt:
-        """Loops over the space. ``body(index, axis, pieces)`` treats a run along the last axis."""
-        outer, inner = self._axes()
-        lanes = self.lanes(self.tail.dtype)
-        base: Index = [0] * len(self.space)
-        if inner is None:
-            return body(base, -1, [(0, 1)])
-        length = self.space[inner]
-        full, rest = length // tile, length % tile
+        """Goes through the space. ``body(index, axis, pieces)`` treats a run along an axis, or
+        where that is -1, one element.
 
-        def runs(index: Index) -> list[Stmt]:
-            parts = []
-            if full:
-                whole = schedule.pieces(tile, lanes)
-                if full == 1:
-                    parts.append(body(index, inner, whole))
-                else:
-                    parts.append(
-                        repeat(full, lambda t: body(shifted(index, inner, t * tile), inner, whole))
-                    )
-            if rest:
-                edge = schedule.pieces(rest, lanes)
-                parts.append(body(shifted(index, inner, full * tile), inner, edge))
-            return parts
+        :param work: how much there is to do, for what is not worth to be shared.
+        :param dtype: what is computed with.
+        """
 
-        extents = [self.space[k] for k in outer]
-        parallel = schedule.is_parallel(work)
-        if parallel and math.prod(extents) < 4 and full >= 4:
-            # One long axis: its tiles are shared among the threads.
-            def along(index: Index) -> Stmt:
-                whole = schedule.pieces(tile, lanes)
-                main = repeat(
-                    full,
-                    lambda t: body(shifted(index, inner, t * tile), inner, whole),
-                    parallel=True,
-                )
-                if not rest:
-                    return main
-                edge = schedule.pieces(rest, lanes)
-                return sequence([main, body(shifted(index, inner, full * tile), inner, edge)])
-
-            return nested(extents, lambda i: along(spread(base, outer, i)))
-        return nested(extents, lambda i: sequence(runs(spread(base, outer, i))), parallel=parallel)
+    @abstractmethod
+    def rows(self, extents: Sequence[int], body: Callable[[Index], Stmt], work: int) -> Stmt:
+        """Goes through the leading axes of the space."""
 
     def elementwise(self) -> Stmt:
         """A kernel without a reduction."""
-        lanes = self.lanes(self.tail.dtype)
 
         def body(index: Index, axis: int, widths: list[tuple[int, int]]) -> Stmt:
             return self.vectors(
                 widths, lambda at, lane: self.store(shifted(index, axis, at + lane))
             )
 
-        return self._over_space(self.tail.type.size, 4 * lanes, body)
+        return self.over_space(self.tail.type.size, self.tail.dtype, body)
 
     def reduction(self, anchor: Term) -> Stmt:
-        """A reduction by plain loops, vectorised along the innermost axis of the result."""
+        """A reduction, each result in a run by its own loop."""
         (child,) = anchor.children
         _, inner = self._accumulator(anchor)
         step, extents, element = self._reduced(anchor)
         count = math.prod(extents)
         order = self._reduce_order(child, len(extents))
-        lanes = self.lanes(inner)
         work = anchor.type.size * max(count, 1) // 4
 
         def body(index: Index, axis: int, widths: list[tuple[int, int]]) -> Stmt:
@@ -439,7 +266,7 @@ class Nest:
             loops = [totals.loops([extents[k] for k in order], add)] if count else []
             return sequence([*totals.start(), *loops, self.vectors(widths, done)])
 
-        return self._over_space(work, 4 * lanes, body)
+        return self.over_space(work, inner, body)
 
     def _reduced(self, anchor: Term) -> tuple[str, Shape, Callable[[Index, Index], Expr]]:
         """How totals are added to, the loops of a reduction, and the terms of the result at an
@@ -488,69 +315,6 @@ class Nest:
             inner = [axis[-1][1] if axis else 0 for axis in item]
             axes.sort(key=lambda k: -inner[k])
         return axes
-
-    def softmax(self, anchor: Term) -> Stmt:
-        """Softmax of the items, each shifted by its maximum."""
-        (child,) = anchor.children
-        length = child.item[0]
-        dtype = scalars.wide(anchor.dtype)
-        outer = list(range(len(self.space) - 1))
-        extents = [self.space[k] for k in outer]
-
-        def load(index: Index, k: Any) -> Expr:
-            return scalars.convert(
-                self.lowering.access(child).load([*index, k]), child.dtype, dtype
-            )
-
-        def row(index: Index) -> Stmt:
-            scalar = declare("state", 1, dtype, local=True)
-            totals = Totals("total", 1, dtype, "sum", length, lambda work: work(0))
-            powers = declare("powers", length, dtype, local=True, scope="global")
-            lowest = scalars.const(-math.inf, dtype)
-            find = repeat(
-                length,
-                lambda k: self.lowering.statement(
-                    lambda: scalars.maximum(
-                        get(scalar, 0), self.lowering.name(load(index, k), dtype), dtype
-                    ),
-                    lambda value: put(scalar, 0, value),
-                ),
-            )
-            raise_ = self.run(
-                length,
-                dtype,
-                lambda k: self.lowering.statement(
-                    lambda: scalars.apply("exp", load(index, k) - get(scalar, 0), dtype),
-                    lambda value: put(powers, k, value),
-                ),
-            )
-
-            def add(item: Index) -> Stmt:
-                total = totals.current
-                return put(total, 0, get(total, 0) + get(powers, item[0]))
-
-            write_ = self.run(
-                length,
-                dtype,
-                lambda k: self.store(
-                    [*index, k],
-                    scalars.convert(get(powers, k) / get(totals.final, 0), dtype, anchor.dtype),
-                ),
-            )
-            return sequence(
-                [
-                    allocate(scalar),
-                    allocate(powers),
-                    put(scalar, 0, lowest),
-                    *totals.start(),
-                    find,
-                    raise_,
-                    totals.loops([length], add),
-                    write_,
-                ]
-            )
-
-        return self.rows(extents, row, 8 * anchor.type.size)
 
     def arg_extreme(self, anchor: Term) -> Stmt:
         """Position of the first extreme element; a NaN counts as extreme."""

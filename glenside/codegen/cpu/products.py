@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from glenside.codegen import scalars, schedule
-from glenside.codegen.kernels import Argument, KernelBuilder, Launch, Nest
+from glenside.codegen import scalars
+from glenside.codegen.cpu import schedule
+from glenside.codegen.cpu.nest import LoopBuilder, LoopNest, fused, shared
+from glenside.codegen.kernel.builder import Argument, Launch
 from glenside.codegen.loops import (
     Expr,
     Index,
@@ -19,7 +21,6 @@ from glenside.codegen.loops import (
     advance,
     allocate,
     declare,
-    fused,
     get,
     loops_of,
     nested,
@@ -39,7 +40,7 @@ from glenside.language.term import Term
 Array = np.ndarray[Any, Any]
 
 
-class ProductNest(Nest):
+class ProductNest(LoopNest):
     """A ``dot`` of a ``cart_prod`` as a blocked matrix product.
 
     The vector operand is packed into tiles ``[batch][tile][depth][width]``; the other one is read
@@ -47,7 +48,7 @@ class ProductNest(Nest):
     """
 
     def __init__(
-        self, builder: KernelBuilder, kernel: Kernel, anchor: Term, product: Product
+        self, builder: LoopBuilder, kernel: Kernel, anchor: Term, product: Product
     ) -> None:
         super().__init__(builder, kernel)
         self.anchor, self.product = anchor, product
@@ -199,7 +200,7 @@ class ProductNest(Nest):
         groups = math.prod(product.vector.shape[: self.batch])
         size = groups * self._padded * self.depth
         number = self.builder.memory.add(size, self.operand_dtype)
-        nest = Reader(self.builder, self.kernel)
+        nest = LoopNest(self.builder, self.kernel)
         out = declare("out", size, self.operand_dtype)
         access = nest.lowering.access(product.vector)
         shape = product.vector.shape
@@ -265,11 +266,8 @@ class ProductNest(Nest):
                 parts.append(tile(group, low, base + low * self.depth, count, width))
             return parts
 
-        body = nested(
-            batch_extents,
-            lambda group: sequence(group_body(group)),
-            parallel=bool(batch_extents) and schedule.is_parallel(size),
-        )
+        loops = shared if schedule.is_parallel(size) else nested
+        body = loops(batch_extents, lambda group: sequence(group_body(group)))
         launch = Launch(
             prim_func([*nest.parameters, out], body),
             [*nest.arguments, Argument(number, 0, size)],
@@ -352,7 +350,8 @@ class ProductNest(Nest):
             return tirx.IfThenElse(tirx.LT(step, steps - 1), columns(rows), columns(last_rows))
 
         work = self.anchor.type.size * self.depth
-        return fused(extents, tile, parallel=schedule.is_parallel(work // 16))
+        loops = fused if schedule.is_parallel(work // 16) else nested
+        return loops(extents, tile)
 
     def _depth_nest(self, inner: Callable[[Index], Stmt], weights: Any, share: Any) -> Stmt:
         """The depth loops; where weights exceed the cache, fetches of the next tile among them.
@@ -478,7 +477,3 @@ class ProductNest(Nest):
             lambda p: self.vectors(widths, functools.partial(done, p)),
         )
         return sequence([allocate(total), clear, depth, end])
-
-
-class Reader(Nest):
-    """The read side of a kernel, for auxiliary functions."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glenside.codegen import schedule
+from glenside.codegen.cpu import schedule
 from glenside.language import AccessType, evaluate
 from glenside.language.builders import (
     access,

@@ -1,0 +1,1 @@
+"""Kernels of processors: loops, tiles in registers, vectors."""

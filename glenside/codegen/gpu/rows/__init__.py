@@ -1,0 +1,1 @@
+"""Reductions over rows: norms, softmax, pools, sums."""
