@@ -982,6 +982,7 @@ def _prove_rules(chosen: RuleSet, bound: int, examples: int, as_json: bool) -> N
     from glenside.rewrites.soundness.proofs import Proved, prove_all, require_solver
 
     require_solver()
+    from glenside.hw_targets import declarations
     from glenside.hw_targets.declare import claims
 
     done = itertools.count(1)
@@ -1000,7 +1001,7 @@ def _prove_rules(chosen: RuleSet, bound: int, examples: int, as_json: bool) -> N
             proved=proved,
         )
     count = len(verdicts)
-    for unit in claims.of_rules(chosen):
+    for unit in declarations.of_rules(chosen):
         verdicts += claims.prove_claims(unit)
     if as_json:
         print(json.dumps([verdict.data() for verdict in verdicts], indent=2))

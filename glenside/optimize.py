@@ -35,6 +35,7 @@ from glenside.report import (
     count_host_ops,
     count_offloads,
     count_units,
+    taking_finite,
 )
 from glenside.shapes.asked import asked_of
 from glenside.shapes.forms import Reused
@@ -400,7 +401,8 @@ def optimize_size(
         extractor=extracted.extractor,
         optimal=extracted.optimal,
         rules=tuple(RuleUse(name, count) for name, count in explored.rules.items()),
-        units=count_units(used),
+        units=(units := count_units(used)),
+        finite=taking_finite(using, explored.rules, {use.unit for use in units}),
         cost_parts=tuple(getattr(costs, "components", ())),
         precision=precision,
         exact=accounted.exact,

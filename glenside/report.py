@@ -6,16 +6,20 @@ import dataclasses
 import io
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from glenside.codegen.footprint import Footprint
 from glenside.explain.records import SHOWN, Checked, Left
 from glenside.files import Json
 from glenside.language import CALLS, Term
 from glenside.language.memory import spelled
+from glenside.language.units import is_unit
 from glenside.quantization import QuantizationError
+
+if TYPE_CHECKING:
+    from glenside.rewrites.ruleset import RuleSet
 
 
 @dataclass(frozen=True)
@@ -174,6 +178,9 @@ class Report:
     """A sentence on why a target could not be used, and what would help."""
     optimal: bool = False
     """Whether a solver proved that no program in the explored e-graph costs less."""
+    finite: tuple[str, ...] = field(default=(), metadata=_LIST)
+    """Rules that fired and take numbers to be finite: of an infinity or NaN beside a known zero
+    the program may keep less than the model. A unit's rule only where the unit is called."""
     untried: tuple[str, ...] = field(default=(), metadata=_LIST)
     """Rules that never had a turn, since a limit stopped exploration first."""
     failure: str | None = None
@@ -282,6 +289,8 @@ class Report:
         fired = {rule.name: rule.matches for rule in self.rules if rule.matches}
         if fired:
             yield "rules", ", ".join(f"{name} {count:,}" for name, count in fired.items())
+        if self.finite:
+            yield "finite numbers", f"taken for granted by {', '.join(self.finite)}"
         if self.untried:
             yield "rules without a turn", ", ".join(self.untried)
         yield "cost model", self.cost_model
@@ -360,6 +369,17 @@ def count_offloads(terms: Iterable[Term]) -> dict[str, int]:
 
     called = Counter(target_of(t["unit"]) for t in terms if t.op in CALLS)
     return dict(sorted(called.items()))
+
+
+def taking_finite(
+    rules: Iterable[RuleSet], fired: Mapping[str, int], called: Collection[str]
+) -> tuple[str, ...]:
+    """The rules that take numbers to be finite, of those that fired so often; a unit's only where
+    the unit is called."""
+    chosen = {rule.name: rule for each in rules for rule in each if rule.finite}
+    return tuple(
+        name for name in chosen if fired.get(name) and (name in called or not is_unit(name))
+    )
 
 
 def count_units(terms: Iterable[Term]) -> tuple[UnitUse, ...]:

@@ -4,14 +4,17 @@ With names of rules, only those are proved anew; the others keep their verdicts.
 """
 
 import argparse
+import math
 import os
 import sys
 from collections import Counter
 from pathlib import Path
 
+from glenside.hw_targets import declarations
 from glenside.hw_targets.declare import claims
+from glenside.hw_targets.declare import proved as proved_units
 from glenside.rewrites.ruleset import RuleSet, all_rules
-from glenside.rewrites.soundness.proofs import Proved, Verdict, ledger, prove_all
+from glenside.rewrites.soundness.proofs import Proved, Verdict, ledger, mutation, prove_all
 
 TABLE = Path(__file__).resolve().parent.parent / "docs" / "rules.md"
 HEADER = """\
@@ -39,7 +42,8 @@ def main() -> None:
     def proved(verdict: Verdict) -> None:
         print(f"{verdict.rule}: {verdict.verdict} {verdict.holds}", file=sys.stderr, flush=True)
 
-    found = prove_all(chosen, jobs=given.jobs, examples=0, proved=proved)
+    # What is checked in must not depend on how busy a machine is: counts are the limit, not time.
+    found = prove_all(chosen, seconds=math.inf, jobs=given.jobs, examples=0, proved=proved)
     ledger.write(rules, {verdict.rule: verdict for verdict in found})
     TABLE.parent.mkdir(exist_ok=True)
     TABLE.write_text(table(rules), encoding="utf-8")
@@ -62,7 +66,37 @@ def table(rules: RuleSet) -> str:
             numbers = verdict.numbers
         detail = verdict.detail.replace("|", "\\|")[:200]
         lines.append(f"| {verdict.rule} | {verdict.verdict} | {ranks} | {numbers} | {detail} |")
-    return "\n".join([*lines, *of_units(rules)]) + "\n"
+    return "\n".join([*lines, *of_conditions(), *of_units(rules)]) + "\n"
+
+
+CONDITIONS = """
+## What conditions are for
+
+`python tools/mutate_rules.py` judges each rule once more without each of its conditions. *Needed*:
+the rule is refuted without it. *Guard*: it still is proved, so the condition only keeps it from
+firing where that is of no use. *Open*: neither.
+"""
+
+
+def of_conditions() -> list[str]:
+    """What was found of the conditions of rules."""
+    rows = mutation.read_list()
+    if not rows:
+        return []
+    told = Counter(each.verdict for each in rows)
+    judged = len({each.rule for each in rows})
+    counted = ", ".join(f"{count} {name}" for name, count in sorted(told.items()))
+    lines = [CONDITIONS, f"{len(rows)} conditions of {judged} rules: {counted}.", ""]
+    lines += ["| rule | needed | guards | open |", "| --- | --- | --- | --- |"]
+    for rule in dict.fromkeys(each.rule for each in rows):
+        own = [each for each in rows if each.rule == rule]
+        needed = sum(each.verdict == "needed" for each in own)
+        guards, left = (
+            "; ".join(f"`{each.condition}`" for each in own if each.verdict == kind)
+            for kind in ("guard", "open")
+        )
+        lines.append("| " + " | ".join([rule, str(needed), guards, left]) + " |")
+    return lines
 
 
 UNITS = """
@@ -77,7 +111,12 @@ and batches among it, is the rule above.
 
 def of_units(rules: RuleSet) -> list[str]:
     """What is proved of the declarations behind these rules."""
-    verdicts = [each for unit in claims.of_rules(rules) for each in claims.prove_claims(unit)]
+    units = {unit.name: unit for unit in declarations.of_rules(rules)}
+    told = {name: claims.prove_claims(unit) for name, unit in units.items()}
+    verdicts = [each for found in told.values() for each in found]
+    proved_units.write(
+        units[name] for name, found in told.items() if all(isinstance(v, Proved) for v in found)
+    )
     proved = sum(isinstance(each, Proved) for each in verdicts)
     lines = [UNITS, f"{proved} of {len(verdicts)} claims are proved.", ""]
     lines += ["| unit | claim | verdict | numbers |", "| --- | --- | --- | --- |"]

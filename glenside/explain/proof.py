@@ -9,6 +9,7 @@ known of it.
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
@@ -21,8 +22,11 @@ from glenside.rewrites import Applied, RuleSet
 from glenside.rewrites.engine.egraph import EGraph
 from glenside.rewrites.ruleset import Rule, law_of
 from glenside.rewrites.soundness.proofs.ledger import verdict_of
-from glenside.rewrites.soundness.proofs.verdicts import Proved
+from glenside.rewrites.soundness.proofs.proving import prove
+from glenside.rewrites.soundness.proofs.verdicts import Proved, Refuted, Verdict
 
+_SECONDS = 30.0
+"""For proving a rule that is not on the list."""
 SLACK = 3
 """How many times larger than the e-graph of the exploration the repetition may become."""
 
@@ -31,7 +35,8 @@ SLACK = 3
 class RuleUsed:
     """A rule that the equality hinges on.
 
-    ``verdict`` is ``proved``, or ``sampled`` where only random programs speak for the rule;
+    ``verdict`` is ``proved``, ``refuted``, or ``sampled`` where only random programs speak for the
+    rule;
     ``holds`` says for what it is proved. ``to_the_bit``: both sides hold the same bits, else sums
     are rearranged. ``law`` is what the rule says.
     """
@@ -41,6 +46,8 @@ class RuleUsed:
     holds: str
     to_the_bit: bool
     law: str
+    finite: bool = False
+    """Whether it takes numbers to be finite."""
     ranks: int | None = None
     """Outer and item axes up to which it is proved; None: any number."""
 
@@ -82,6 +89,16 @@ class ProgramProof:
         return tuple(each.rule for each in self.rules if not each.proved)
 
     @property
+    def refuted(self) -> tuple[str, ...]:
+        """The rules of which a program shows that they are false."""
+        return tuple(each.rule for each in self.rules if each.verdict == "refuted")
+
+    @property
+    def finite(self) -> tuple[str, ...]:
+        """The rules that take numbers to be finite."""
+        return tuple(each.rule for each in self.rules if each.finite)
+
+    @property
     def rearranging(self) -> tuple[str, ...]:
         """The rules that hold for real numbers and wrapping integers, not to the bit of floats."""
         return tuple(each.rule for each in self.rules if not each.to_the_bit)
@@ -107,10 +124,14 @@ class ProgramProof:
             lines.append(f"  {each.rule:<{width}}  {how}")
         if not self.minimal:
             lines.append("there was no time to find out whether fewer rules would do")
+        if self.finite:
+            lines.append(f"numbers are taken to be finite by {', '.join(self.finite)}")
         lines.append(self._verdict())
         return "\n".join(lines)
 
     def _verdict(self) -> str:
+        if self.refuted:
+            return f"wrong: rules that are false ({', '.join(self.refuted)})"
         if self.sampled:
             return f"not proved: rules that are only sampled ({', '.join(self.sampled)})"
         if self.bounded:
@@ -167,11 +188,21 @@ def prove_program(
 
 
 def _used(rule: Rule) -> RuleUsed:
-    verdict = verdict_of(rule)
+    verdict = verdict_of(rule) or _proved_now(rule)
+    law = law_of(rule)
     if not isinstance(verdict, Proved):
-        return RuleUsed(rule.name, "sampled", "", rule.exact, law_of(rule))
+        told = verdict.verdict if isinstance(verdict, Refuted) else "sampled"
+        return RuleUsed(rule.name, told, "", rule.exact, law, rule.finite)
     exact = not verdict.steps
-    return RuleUsed(rule.name, "proved", verdict.holds, exact, law_of(rule), verdict.ranks)
+    return RuleUsed(rule.name, "proved", verdict.holds, exact, law, rule.finite, verdict.ranks)
+
+
+def _proved_now(rule: Rule) -> Verdict | None:
+    """A rule that does not ship, or has other parameters than the one on the list: it is proved
+    where there is a solver. The verdict is kept."""
+    if importlib.util.find_spec("z3") is None:
+        return None
+    return prove(rule, seconds=_SECONDS, examples=0)
 
 
 @dataclass(frozen=True)

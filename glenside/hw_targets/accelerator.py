@@ -33,6 +33,7 @@ from glenside.errors import GlensideError, ShapeError, TargetError
 from glenside.hw_targets.declare import samples, template
 from glenside.hw_targets.declare.alternatives import require_same
 from glenside.hw_targets.declare.batching import BATCH, Batched, batched
+from glenside.hw_targets.declare.checked import CheckedDeclaration
 from glenside.hw_targets.declare.denotation import Denoted
 from glenside.hw_targets.declare.fields import check_fields, is_number
 from glenside.hw_targets.declare.forms import UNDONE, Form, forms
@@ -257,7 +258,14 @@ class Accelerator:
         if self.batched is not None:
             several = dataclasses.replace(declared, operands=self.batched.operands, batch=1)
             cases += mapping.cases(several, self.forms_of_batch, self._batch_splits)
-        return Rule(self.name, tuple(cases), exact, programs=self.programs)
+        # What is padded with zeros within the unit meets weights that may be infinite.
+        pads = any(
+            isinstance(part, template.Node) and part.op == "pad"
+            for part in template.nodes(checked.template)
+        )
+        computes = " ".join(self.computes.split())
+        law = f"``{computes} -> {self.name} {' '.join(self.operands)}``"
+        return Rule(self.name, tuple(cases), exact, programs=self.programs, finite=pads, law=law)
 
     @functools.cached_property
     def batched(self) -> Batched | None:
@@ -407,24 +415,6 @@ class Accelerator:
         return ShapeError(f"{self.name} takes {takes}{named}; got {got}{reason}")
 
 
-@dataclass(frozen=True)
-class CheckedDeclaration:
-    """A declaration that holds together."""
-
-    operands: Mapping[str, OperandType]
-    template: Template
-    parameters: tuple[str, ...]
-    names: tuple[str, ...]
-    """All size variables."""
-    conditions: tuple[Condition, ...]
-    others: tuple[Template, ...]
-    """Other ways to say the term."""
-    splits: dict[Template, int]
-    """How many outer axes each part of the term has."""
-    dtypes: tuple[str, ...]
-    tiling: Tiling
-
-
 def _check(a: Accelerator) -> CheckedDeclaration:
     """:raises GlensideError: why the declaration cannot be."""
     operands = {name: OperandType.parse(text) for name, text in a.operands.items()}
@@ -476,9 +466,14 @@ def _check(a: Accelerator) -> CheckedDeclaration:
 
     declared = Declaration(operands, term, names, conditions, meaning, strict)
     tiles = tiling("the unit's own size", declared, a.tile, a.lanes)
-    return CheckedDeclaration(
+    checked = CheckedDeclaration(
         operands, term, parameters, names, conditions, others, splits, dtypes, tiles
     )
+    if a.tile or a.lanes:
+        from glenside.hw_targets.declare import claims
+
+        claims.require(a, checked, declared)
+    return checked
 
 
 def _names(

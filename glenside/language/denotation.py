@@ -219,6 +219,23 @@ class Logic(abc.ABC):
         self.need(len(a) == len(b), f"{what}: ranks")
         return list(zip(a, b, strict=True))
 
+    def beside(self, *lists: Lengths, what: str) -> list[tuple[Length, ...]]:
+        """Several lists, which have to be of one rank; what each has of an axis, or of a run."""
+        self.need(len({len(each) for each in lists}) == 1, f"{what}: rank")
+        return list(zip(*lists, strict=True))
+
+    def slid(
+        self, length: Length, window: Length, step: Length, dilation: Length, what: str
+    ) -> tuple[Length, Callable[[Length, Length], Length]]:
+        """How many windows lie along an axis, and where in it is what: by the number of a window
+        and a position in it."""
+        for each in (window, step, dilation):
+            self.need(each >= 1, f"{what}: at least 1")
+        reach = plus(times(minus(window, 1), dilation), 1)
+        self.need(reach <= length, f"{what}: reach")
+        count = self.steps(minus(length, reach), step)
+        return count, lambda w, i: plus(times(w, step), times(i, dilation))
+
     def alike(self, a: Lengths, b: Lengths, what: str) -> None:
         """The two have to be equal, axis by axis."""
         for one, other in self.pairs(a, b, what):

@@ -466,25 +466,19 @@ class _Windows:
     @staticmethod
     def denote(logic: Logic, x: Operands, a: Values) -> Denotation:
         (of,), what = x, "windows"
-        shape, item = logic.each([*a["shape"]]), logic.each(of.item)
-        stride = logic.each([*a["stride"]])
-        dilation = [1] * len(shape) if a["dilation"] is None else logic.each([*a["dilation"]])
-        logic.need(len(shape) == len(stride) == len(dilation) == len(item), f"{what}: rank")
-        counts = []
-        for k, s, d, n in zip(shape, stride, dilation, item, strict=True):
-            for each in (k, s, d):
-                logic.need(each >= 1, f"{what}: at least 1")
-            reach = plus(times(minus(k, 1), d), 1)
-            logic.need(reach <= n, f"{what}: reach")
-            counts.append(logic.steps(minus(n, reach), s))
-        m, rank = of.split, len(shape)
+        shape, stride = [*a["shape"]], [*a["stride"]]
+        dilation = [1] * len(shape) if a["dilation"] is None else [*a["dilation"]]
+        axes = logic.beside(of.item, shape, stride, dilation, what=what)
+        slid = [logic.slid(n, k, s, d, what) for n, k, s, d in axes]
+        m, rank = of.split, len(axes)
 
         def at(i: Index) -> Element:
             window, inside = i[m : m + rank], i[m + rank :]
-            moved = zip(window, stride, inside, dilation, strict=True)
-            return of.at(i[:m] + [plus(times(w, s), times(k, d)) for w, s, k, d in moved])
+            return of.at(
+                i[:m] + [at(w, k) for (_, at), w, k in zip(slid, window, inside, strict=True)]
+            )
 
-        return of.moved([*of.outer, *counts, *shape], m + rank, at)
+        return of.moved([*of.outer, *(count for count, _ in slid), *shape], m + rank, at)
 
 
 def _dilation(a: Values) -> tuple[int, ...]:

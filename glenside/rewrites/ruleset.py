@@ -69,6 +69,11 @@ class Rule:
     link, and that must end by itself."""
     needs: frozenset[str] = frozenset()
     """Functions without which it finds nothing, all of them."""
+    finite: bool = False
+    """Whether it takes numbers to be finite: where a zero that it knows of meets an infinity or
+    NaN, it may drop that. What the prover finds to do so has to say so."""
+    law: str = ""
+    """What it says, in a sentence, where its definition does not."""
 
     @property
     def described(self) -> str:
@@ -134,6 +139,7 @@ def rewrite_rule(
     analyses: Callable[[], tuple[RewriteOrRule, ...]] = tuple,
     programs: Callable[[], Any] | None = None,
     chained: bool = False,
+    finite: bool = False,
 ) -> Callable[[Cases], Callable[..., Rule]]:
     """Turns a function that yields the cases of a rule into one that makes the :class:`Rule`.
 
@@ -141,8 +147,8 @@ def rewrite_rule(
     with the same parameters it is the same object. ``example`` holds the parameters, if it has
     any, with which the rule is checked; small ones find counterexamples sooner. ``analyses`` makes
     what :attr:`Rule.analyses` holds; rules that share an analysis give the same rules of egglog.
-    ``programs`` gives what a rule is checked on whose query is hardly met by chance. ``chained``:
-    see :attr:`Rule.chained`.
+    ``programs`` gives what a rule is checked on whose query is hardly met by chance. ``chained``
+    and ``finite``: see :class:`Rule`.
     """
 
     def define(cases: Cases) -> Callable[..., Rule]:
@@ -155,7 +161,9 @@ def rewrite_rule(
             cell = re.search(r"ipykernel_\d+[/\\]\d+\.py$", code.co_filename)
             where = f"{'notebook cell' if cell else code.co_filename}:{code.co_firstlineno}"
             found = tuple(cases(*args, **options))
-            return Rule(full_name, found, exact, analyses(), programs, where, chained)
+            return Rule(
+                full_name, found, exact, analyses(), programs, where, chained, finite=finite
+            )
 
         make.__doc__, make.__module__ = cases.__doc__, cases.__module__
         _MAKERS[name] = _Maker(make, tuple(example))
@@ -196,6 +204,8 @@ def rule_named(name: str) -> RuleSet:
 
 def law_of(rule: Rule) -> str:
     """What a rule says, in the first sentence of its definition; empty where it says nothing."""
+    if rule.law:
+        return rule.law
     maker = _MAKERS.get(rule.base_name)
     text = (maker.make.__doc__ or "").strip() if maker is not None else ""
     return " ".join(text.partition("\n\n")[0].split())

@@ -80,14 +80,42 @@ def _relu_is_nothing():
     yield rewrite(x.compute("relu", "")).to(x)
 
 
-def test_a_rule_that_nobody_proved_is_told() -> None:
+def test_a_users_rule_is_judged_when_a_proof_asks_for_it() -> None:
     x = b.tensor("x", (3,))
     term = b.compute("relu", b.access(x, 0))
     rules = [RuleSet("own", (_relu_is_nothing(),))]
     run = optimised(term, "cpu", rules=rules)
     proof = proof_of(run)
-    assert proof.rules == (RuleUsed("relu-is-nothing-for-tests", "sampled", "", True, ""),)
+    assert proof.rules == (RuleUsed("relu-is-nothing-for-tests", "refuted", "", True, ""),)
     assert not proof.proved
+    assert proof.refuted == ("relu-is-nothing-for-tests",)
+    assert str(proof).endswith("wrong: rules that are false (relu-is-nothing-for-tests)")
+
+
+@rewrite_rule("flatten-twice-for-tests", exact=True)
+def _flatten_twice():
+    """``flatten flatten X -> flatten X``"""
+    from egglog import rewrite, var
+
+    x = var("x", Access)
+    yield rewrite(x.flatten().flatten()).to(x.flatten())
+
+
+def test_a_users_true_rule_is_proved_when_a_proof_asks_for_it() -> None:
+    relu = b.compute("relu", b.access(b.tensor("x", (2, 3)), 2))
+    rules = [RuleSet("own", (_flatten_twice(),))]
+    proof = proof_of(optimised(b.flatten(b.flatten(relu)), "cpu", rules=rules))
+    (used,) = proof.rules
+    assert (used.verdict, used.ranks, used.to_the_bit) == ("proved", None, True)
+    assert used.law == "``flatten flatten X -> flatten X``"
+    assert proof.proved and str(proof).endswith("proved, to the bit")
+
+
+def test_without_a_solver_a_users_rule_counts_as_sampled(monkeypatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    x = b.tensor("x", (3,))
+    rules = [RuleSet("own", (_relu_is_nothing(),))]
+    proof = proof_of(optimised(b.compute("relu", b.access(x, 0)), "cpu", rules=rules))
     assert proof.sampled == ("relu-is-nothing-for-tests",)
     assert "not proved: rules that are only sampled" in str(proof)
 
@@ -98,6 +126,10 @@ def test_sums_that_are_rearranged_are_told() -> None:
     assert str(proof).endswith(
         f"proved, but for the order of sums ({', '.join(proof.rearranging)})"
     )
+    laws = {each.rule: each.law for each in proof.rules}
+    assert laws["hlscnn-conv2d"].endswith("-> hlscnn-conv2d x w``")
+    assert proof.finite == ("hlscnn-conv2d",)  # It pads with zeros, whatever its weights are.
+    assert "numbers are taken to be finite by hlscnn-conv2d" in str(proof)
 
 
 def test_the_model_as_it_was_needs_no_rule() -> None:

@@ -15,13 +15,18 @@ what the unit's rule says, and is proved as a rule.
 
 from __future__ import annotations
 
+import importlib.util
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from glenside.errors import TargetError
+from glenside.hw_targets.declare import proved
+from glenside.hw_targets.declare.checked import CheckedDeclaration, Declared
 from glenside.hw_targets.declare.denotation import denoted, holds
 from glenside.hw_targets.declare.sizes import Size
+from glenside.hw_targets.declare.tiling import Declaration, Tiling, least_failing
 from glenside.language.denotation import (
     Apply,
     Constant,
@@ -34,27 +39,23 @@ from glenside.language.denotation import (
     floor_divide,
 )
 from glenside.language.operators import OPERATORS
-from glenside.language.units import known_unit
-from glenside.rewrites.ruleset import Rule
+from glenside.rewrites.soundness.proofs import cache, fingerprint
 from glenside.rewrites.soundness.proofs.axes import Axes, Undetermined
 from glenside.rewrites.soundness.proofs.comparison import Comparison
 from glenside.rewrites.soundness.proofs.facts import (
     Differs,
     Facts,
     Open,
-    OutOfTime,
     code,
     fresh,
     within,
 )
+from glenside.rewrites.soundness.proofs.limits import Budget, Spent
 from glenside.rewrites.soundness.proofs.logic import NoMatch, Symbolic
 from glenside.rewrites.soundness.proofs.verdicts import Proved, Sampled, Verdict
 
-if TYPE_CHECKING:
-    from glenside.hw_targets.accelerator import Accelerator, CheckedDeclaration
-
-SECONDS = 20.0
-"""Of computing, for one claim."""
+QUESTIONS = 2_000
+"""For one claim; those of the units that ship take a tenth."""
 
 _COMBINED = {"sum": "add", "max": "maximum"}
 
@@ -81,44 +82,66 @@ class Claim:
         return f"{self.unit}: parts along {self.size} give the whole {gives}"
 
 
-def claims(accelerator: Accelerator) -> Iterator[Claim]:
+def claims(accelerator: Declared) -> Iterator[Claim]:
     """What a declaration claims of the unit's own sizes."""
-    tiling, unit = accelerator.tiling, accelerator.name
+    return claims_of(accelerator.name, accelerator.tiling)
+
+
+def claims_of(unit: str, tiling: Tiling) -> Iterator[Claim]:
+    """Likewise of a unit that is being declared."""
     for size, role in tiling.roles.items():
         yield Claim(unit, size, "cut", role.kind, role.axis)
     for size in tiling.padded:
         yield Claim(unit, size, "padded", "lowest" if size in tiling.lowest else "zero")
 
 
-def of_rules(rules: Iterable[Rule]) -> list[Accelerator]:
-    """The declarations from which some of these rules follow."""
-    from glenside.hw_targets.accelerator import Accelerator
-
-    known = (known_unit(rule.name) for rule in rules)
-    declared = [unit.declaration for unit in known if unit is not None]
-    return [each for each in declared if isinstance(each, Accelerator)]
-
-
-def prove_claims(accelerator: Accelerator, seconds: float = SECONDS) -> list[Verdict]:
+def prove_claims(accelerator: Declared) -> list[Verdict]:
     """A verdict of each claim, in words where verdicts of rules have a name.
 
     What is not proved counts as sampled: :mod:`~glenside.hw_targets.declare.tiling` has argued and
     tried it. Needs Z3 (:func:`~glenside.rewrites.soundness.proofs.require_solver`).
     """
-    return [prove_claim(each, accelerator.checked, seconds) for each in claims(accelerator)]
+    return [prove_claim(each, accelerator.checked) for each in claims(accelerator)]
 
 
-def prove_claim(claim: Claim, checked: CheckedDeclaration, seconds: float = SECONDS) -> Verdict:
+def require(a: Declared, checked: CheckedDeclaration, declared: Declaration) -> None:
+    """Refuses a declaration of which the proof finds a claim to be false.
+
+    The units that ship are on a list (:mod:`~.proved`), others are proved once and remembered.
+    Where Z3 is not installed, or a claim is neither proved nor false, the argument on the term and
+    the trials have decided.
+
+    :raises TargetError: the claim, and the least sizes at which it fails.
+    """
+    found = list(claims_of(a.name, checked.tiling))
+    if not found or importlib.util.find_spec("z3") is None:
+        return
+    own = proved.fingerprint(a, checked.tiling)
+    if own in proved.shipped():
+        return
+    key = f"{a.name} {own} {fingerprint.of_prover()}"
+    if cache.read().get(key) is not None:
+        return
+    verdicts = [prove_claim(each, checked) for each in found]
+    for claim, verdict in zip(found, verdicts, strict=True):
+        if isinstance(verdict, Proved):
+            continue
+        fails = least_failing(declared, checked.tiling, claim.size, claim.how)
+        if fails:
+            raise TargetError(f"{str(claim).partition(': ')[2]}: that is not so{fails}")
+    if all(isinstance(each, Proved) for each in verdicts):
+        cache.add(key, Proved(a.name, None, (), len(verdicts)))
+
+
+def prove_claim(claim: Claim, checked: CheckedDeclaration) -> Verdict:
     """The verdict of one."""
     start = time.process_time()
-    facts = Facts(start + seconds)
+    facts = Facts(Budget(QUESTIONS))
     case = _Case(facts, Symbolic(facts, Axes(facts, {}, 0)), claim, checked)
     problem: Exception | None = None
     try:
         (case.cut if claim.what == "cut" else case.pad)()
-    except OutOfTime:
-        problem = Open(f"not shown in {seconds:g} seconds")
-    except (Differs, Open, NoMatch, Undetermined) as found:
+    except (Differs, Open, NoMatch, Undetermined, Spent) as found:
         problem = found
     spent = time.process_time() - start
     if problem is not None:

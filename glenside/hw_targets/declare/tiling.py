@@ -371,6 +371,16 @@ def _least(
     return ""
 
 
+def least_failing(declared: Declaration, tiling: Tiling, name: str, how: str) -> str:
+    """Likewise of a size that is thought to be cut or padded so; empty where nothing is found."""
+    if name in tiling.tile and how in cutting.CUTS:
+        length = tiling.tile[name]
+        return _least(declared, name, range(length + 1, 3 * length + 2), how, {name: length}, {})
+    multiple = {**tiling.tile, **tiling.lanes}[name]
+    lengths = (n for n in range(1, min(2 * multiple, _LENGTHS)) if n % multiple)
+    return _least(declared, name, lengths, how, {}, {name: multiple})
+
+
 def _runnable(declared: Declaration, name: str, sizes: Sizes, how: str) -> list[Role]:
     """The roles that can be tried: parts side by side only where the result has such an axis."""
     if how != "outer":

@@ -302,4 +302,5 @@ def lstm(unit: str) -> Rule:
         where=f"{__file__}:{_cases.__code__.co_firstlineno}",
         chained=True,
         needs=frozenset({"sigmoid", "tanh"}),
+        law=f"Unrolled steps of an LSTM -> ``{unit} X H C W R B``",
     )

@@ -114,7 +114,7 @@ def _filters() -> Any:
     return square_filters()
 
 
-@rewrite_rule("winograd", exact=False, example=(2, 3), programs=_filters)
+@rewrite_rule("winograd", exact=False, example=(2, 3), programs=_filters, finite=True)
 def winograd(m: int, r: int) -> Iterator[RewriteOrRule]:
     """A product of ``r`` x ``r`` filters and windows over all channels, one apart, by transforms of
     tiles of ``m`` x ``m`` results; channels before or behind the places, float32 only.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from glenside.errors import TargetError
 from glenside.hw_targets import Accelerator
+from glenside.hw_targets.declare import proved, tiling
 from glenside.hw_targets.declare.claims import Claim, claims, prove_claim, prove_claims
 from glenside.hw_targets.registry import REGISTRY
 from glenside.language.units import find_unit, known_units
@@ -54,7 +56,7 @@ def test_false_claims_are_not_proved(parts):
     claim = Claim(*parts)
     unit = declared(claim.unit)
     assert claim.size in unit.checked.names
-    verdict = prove_claim(claim, unit.checked, seconds=4)
+    verdict = prove_claim(claim, unit.checked)
     assert isinstance(verdict, Sampled)
     assert verdict.rule == str(claim) and "\n" not in verdict.obligation
 
@@ -103,3 +105,54 @@ def test_constraints_on_what_is_cut_are_not_used():
     (verdict,) = prove_claims(unit)
     assert verdict.rule == "long: parts along K give the whole in sum"
     assert isinstance(verdict, Proved)
+
+
+def test_the_list_of_what_ships_knows_every_declaration():
+    """So that nothing is proved while they are imported: run python tools/prove_rules.py."""
+    REGISTRY.bring_in_what_ships()
+    ours = [unit for unit in known_units() if unit.meaning.__module__.startswith("glenside.")]
+    units = [unit.declaration for unit in ours if isinstance(unit.declaration, Accelerator)]
+    missing = [
+        unit.name
+        for unit in units
+        if list(claims(unit)) and proved.fingerprint(unit, unit.tiling) not in proved.shipped()
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("how", "computes", "fails"),
+    [
+        ("sum", "(compute max ?x)", "parts along K give the whole in sum: that is not so"),
+        ("max", "(compute sum ?x)", "parts along K give the whole as maximum: that is not so"),
+        ("sum", "(compute mean ?x)", "parts along K give the whole in sum: that is not so"),
+    ],
+)
+def test_a_false_claim_is_refused_whatever_the_argument_on_the_term_says(
+    monkeypatch, how, computes, fails
+):
+    monkeypatch.setattr(tiling, "_role", lambda *_: tiling.Role(how))
+    monkeypatch.setattr(tiling, "_padding", lambda *_: None)
+    monkeypatch.setattr(tiling, "_try", lambda *_: None)
+    operands = {"x": "((M) (K))"}
+    with pytest.raises(TargetError, match=f"{fails}; the result differs for .*K = 3") as refused:
+        own("false", operands, computes, tile={"K": 2})
+    assert "\n" not in str(refused.value)
+
+
+def test_what_was_proved_of_a_declaration_is_remembered(monkeypatch, tmp_path):
+    monkeypatch.setenv("GLENSIDE_PROOFS", str(tmp_path / "proofs.json"))
+    operands, computes = {"x": "((M) (K))"}, "(compute sum ?x)"
+    own("remembered", operands, computes, tile={"K": 6})
+    monkeypatch.setattr(
+        "glenside.hw_targets.declare.claims.prove_claim", lambda *_: pytest.fail("proved again")
+    )
+    own("remembered", operands, computes, tile={"K": 6})
+
+
+def test_without_a_solver_the_argument_and_the_trials_decide(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr(
+        "glenside.hw_targets.declare.claims.prove_claim", lambda *_: pytest.fail("proved")
+    )
+    assert own("unsolved", {"x": "((M) (K))"}, "(compute sum ?x)", tile={"K": 7}).tiling.roles

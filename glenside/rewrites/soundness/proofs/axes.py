@@ -13,7 +13,7 @@ TensorRight (Arora et al., POPL 2025) does likewise with its aggregated axes.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,6 @@ from glenside.rewrites.soundness.proofs.facts import Facts
 from glenside.rewrites.soundness.proofs.polynomials import difference, same
 
 AXIS, RUN = "axis", "run"
-_ONES = "ones:"
 _MOST_KNOWN = 4
 
 
@@ -67,7 +66,7 @@ Decision = Cut | Bind | Suppose
 class Undetermined(Exception):
     """What has to be decided first: one of ``ways``, which are all there are.
 
-    ``bounded``: but for ranks beyond the bound.
+    ``bounded``: there are more, of ranks beyond the bound.
     """
 
     def __init__(self, *ways: Sequence[Decision], bounded: bool = False) -> None:
@@ -82,11 +81,13 @@ class Run:
     name: str
     rank: Length
     length: Any
+    origin: str
+    """The run that has to be cut for this one to be: it may be made of another, axis by axis."""
 
     @property
-    def origin(self) -> str:
-        """The run that has to be cut for this one to be: it may be ones beside another."""
-        return self.name.removeprefix(_ONES)
+    def given(self) -> bool:
+        """Whether it is not made of another."""
+        return self.name == self.origin
 
 
 @dataclass
@@ -97,8 +98,12 @@ class Axes:
     cuts: dict[str, tuple[str, ...]]
     bound: int
     """Ranks up to which runs are enumerated."""
+    alongside: bool = True
+    """Runs that only lie beside each other are cut alike; else their axes are looked at."""
     runs: dict[int, Run] = field(default_factory=dict)
     _lists: dict[str, Lengths] = field(default_factory=dict)
+    _alike: list[set[int]] = field(default_factory=list)
+    """Lengths of runs that are known to be of the same axes."""
 
     def named(self, name: str) -> Lengths:
         """The list of that name, a run unless it was decided otherwise."""
@@ -122,11 +127,19 @@ class Axes:
 
     def ones(self, run: Run) -> Length:
         """A run of as many axes of length 1."""
-        name = f"{_ONES}{run.name}"
+        return self.made(f"ones:{run.name}", run, lambda n: [n == 1])
+
+    def made(self, name: str, of: Run, known: Callable[[Any], list[Any]]) -> Length:
+        """A run of as many axes as another, made of it axis by axis.
+
+        :param known: what is known of its length.
+        """
         length = z3.Int(name)
         if length.get_id() not in self.runs:
-            self.facts.assume(length == 1)
-            self.runs[length.get_id()] = Run(name, run.rank, length)
+            empty = z3.Implies(of.rank == 0, length == 1)
+            for each in (length >= 0, empty, *known(length)):
+                self.facts.assume(each)
+            self.runs[length.get_id()] = Run(name, of.rank, length, of.origin)
         return length
 
     def _length(self, name: str) -> Any:
@@ -140,7 +153,7 @@ class Axes:
         rank = rank_of(name)
         for each in conditions:
             self.facts.assume(each)
-        self.runs[length.get_id()] = Run(name, rank, length)
+        self.runs[length.get_id()] = Run(name, rank, length, name)
         return length
 
     def run(self, length: Length) -> Run | None:
@@ -267,11 +280,19 @@ class Axes:
                 raise self.enumerated(run)
 
     def enumerated(self, run: Run) -> Undetermined:
-        """Every rank that a run can have, up to the bound where nothing bounds it."""
-        complete = self.facts.holds(run.rank <= self.bound)
+        """Every rank that a run can have, up to the bound where nothing bounds it.
+
+        More axes are a way as well: what is not yet known may still exclude them. Where such a run
+        would have to be told apart again, there are no ways.
+        """
         ranks = [r for r in range(self.bound + 1) if self.facts.possible(run.rank == r)]
-        ways = ([Cut(run.origin, (AXIS,) * r)] for r in ranks)
-        return Undetermined(*ways, bounded=not complete)
+        ways: list[list[Decision]] = [[Cut(run.origin, (AXIS,) * r)] for r in ranks]
+        beyond = run.rank > self.bound
+        if not self.facts.possible(beyond):
+            return Undetermined(*ways)
+        if not ranks:
+            return Undetermined(bounded=True)
+        return Undetermined(*ways, [Suppose(beyond)])
 
     def first(self, lengths: Lengths) -> None:
         """The first length may not stand for a run, nor be missing where there is one."""
@@ -296,11 +317,16 @@ class Axes:
         :param known: they are equal, so that runs have to be cut alike; else that is to be shown.
         :raises Undetermined: how they lie beside each other depends.
         """
+        marks = [[k for k, n in enumerate(v) if isinstance(n, int) and n < 0] for v in (a, b)]
+        if known and any(marks) and all(map(self._lengths, (a, b))):
+            return self._between_marks(a, b, *marks)
         front = 0
-        while front < min(len(a), len(b)) and self._beside(a[front], b[front]):
+        while front < min(len(a), len(b)) and self._beside(a[front], b[front], known):
             front += 1
         back = 0
-        while back < min(len(a), len(b)) - front and self._beside(a[-1 - back], b[-1 - back]):
+        while back < min(len(a), len(b)) - front and self._beside(
+            a[-1 - back], b[-1 - back], known
+        ):
             back += 1
         left, right = a[front : len(a) - back], b[front : len(b) - back]
         if not left and not right:
@@ -317,9 +343,68 @@ class Axes:
             return None
         raise self._aligned(left, right)
 
-    def _beside(self, a: Length, b: Length) -> bool:
+    def _lengths(self, v: Lengths) -> bool:
+        """Whether entries are lengths, but for negative numbers among them."""
+        return all(isinstance(n, int) or self.run(n) or self.facts.holds(n >= 0) for n in v)
+
+    def _between_marks(
+        self, a: Lengths, b: Lengths, of_a: list[int], of_b: list[int]
+    ) -> list[tuple[Length, Length]] | None:
+        """Lists of lengths with negative numbers between them, which stand for no length."""
+        if [a[k] for k in of_a] != [b[k] for k in of_b]:
+            return None
+        found: list[tuple[Length, Length]] = []
+        starts = zip([0, *(k + 1 for k in of_a)], [0, *(k + 1 for k in of_b)], strict=True)
+        ends = zip([*of_a, len(a)], [*of_b, len(b)], strict=True)
+        for (i, j), (m, n) in zip(starts, ends, strict=True):
+            part = self.matched(a[i:m], b[j:n], known=True)
+            if part is None:
+                return None
+            found += part
+        return found
+
+    def beside(self, lists: Sequence[Lengths]) -> bool:
+        """Whether lists, which are of one rank, have axes and runs at the same places.
+
+        :raises Undetermined: that depends on how runs are cut.
+        """
+        for position in range(max(map(len, lists))):
+            if any(len(each) <= position for each in lists):
+                rest = [n for each in lists for n in each[position:]]
+                if any(self.run(n) is None for n in rest):
+                    return False
+                raise Undetermined([Cut(self.runs[rest[0].get_id()].origin, ())])
+            runs = [self.run(each[position]) for each in lists]
+            some = next((run for run in runs if run is not None), None)
+            if some is None:
+                continue
+            if None in runs:
+                raise self._first(some)
+            for run in runs:
+                assert run is not None
+                if not self._equal(run.rank, some.rank):
+                    raise Undetermined(self._shorter(run, some), self._shorter(some, run))
+        return True
+
+    def _shorter(self, one: Run, other: Run) -> list[Decision]:
+        """The axes of one are the first of the other's."""
+        first = rank_of(f"{other.origin}/0")
+        return [Cut(other.origin, (RUN, RUN)), Suppose(first == one.rank)]
+
+    def _beside(self, a: Length, b: Length, known: bool) -> bool:
         """Whether two lengths can only stand for the same axes."""
-        return same(a, b) if self.run(a) or self.run(b) else True
+        one, other = self.run(a), self.run(b)
+        if one is None and other is None:
+            return True
+        if same(a, b) or {_id(a), _id(b)} in self._alike:
+            return True
+        if not known or one is None or other is None or (one.given and other.given):
+            return False
+        # What is made of a run axis by axis has no name by which another could be called.
+        if not self._equal(one.rank, other.rank):
+            return False
+        self._alike.append({_id(a), _id(b)})
+        return True
 
     def _empty(self, run: Run) -> bool:
         return self.facts.holds(run.rank == 0)
@@ -332,16 +417,39 @@ class Axes:
                 return known
         one, other = self.run(left[0]), self.run(right[0])
         for run, own, others in ((one, left, right), (other, right, left)):
-            if run is not None and len(own) == 1 and not any(same(run.length, n) for n in others):
-                parts = [AXIS if (each := self.run(n)) is None else each.name for n in others]
-                return Undetermined([Cut(run.name, tuple(parts))])
+            if run is not None and len(own) == 1 and not self._among(run, others):
+                return Undetermined(self._as(run, others))
         if one is None or other is None:
             run = one or other
             assert run is not None
-            return Undetermined([Cut(run.name, ())], [Cut(run.name, (AXIS, RUN))])
+            return Undetermined([Cut(run.origin, ())], [Cut(run.origin, (AXIS, RUN))])
         if self.facts.holds(one.rank == other.rank):
-            return Undetermined([Cut(one.name, (other.name,))])
-        return Undetermined([Cut(one.name, (other.name, RUN))], [Cut(other.name, (one.name, RUN))])
+            return Undetermined(self._as(*((one, [other]) if one.given else (other, [one]))))
+        return Undetermined(self._as(one, [other, None]), self._as(other, [one, None]))
+
+    def _among(self, run: Run, lengths: Lengths) -> bool:
+        """Whether a run, or what it is made of, is one of these."""
+        found = (self.run(n) for n in lengths)
+        return any(each is not None and each.origin == run.origin for each in found)
+
+    def _as(self, run: Run, parts: Sequence[Run | Length | None]) -> list[Decision]:
+        """A run that is these, one after the other; None: any more axes."""
+        names: list[str] = []
+        ranks: list[Decision] = []
+        for number, each in enumerate(parts):
+            part = each if isinstance(each, Run) or each is None else self.run(each)
+            if part is None:
+                names.append(RUN if each is None else AXIS)
+            elif part.given and run.given:
+                names.append(part.name)
+            else:
+                names.append(RUN)
+                ranks.append(Suppose(rank_of(f"{run.origin}/{number}") == part.rank))
+        return [Cut(run.origin, tuple(names)), *ranks]
+
+
+def _id(length: Length) -> int:
+    return -1 if isinstance(length, int) else int(length.get_id())
 
 
 @functools.cache

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from glenside.rewrites.ruleset import Rule
 from glenside.rewrites.soundness.proofs import fingerprint
-from glenside.rewrites.soundness.proofs.verdicts import Verdict, from_data
+from glenside.rewrites.soundness.proofs.limits import TOO_LONG
+from glenside.rewrites.soundness.proofs.verdicts import Sampled, Verdict, from_data
 
 VARIABLE = "GLENSIDE_PROOFS"
 _MOST = 2_000
@@ -29,11 +30,14 @@ def user_file() -> Path:
     return Path(cache) / "glenside" / "proofs.json"
 
 
-def keys(rules: Sequence[Rule], bound: int) -> list[str]:
-    """Under which the verdicts of rules are filed."""
+def keys(rules: Sequence[Rule], bound: int, examples: int) -> list[str]:
+    """Under which the verdicts of rules are filed.
+
+    :param examples: programs on which rules are tried that are neither proved nor refuted.
+    """
     found = fingerprint.of_rules(rules)
     prover = fingerprint.of_prover()
-    return [f"{rule.name} {found[rule.name]} {prover} {bound}" for rule in rules]
+    return [f"{rule.name} {found[rule.name]} {prover} {bound} {examples}" for rule in rules]
 
 
 def read() -> dict[str, Verdict]:
@@ -46,8 +50,8 @@ def read() -> dict[str, Verdict]:
 
 
 def add(key: str, verdict: Verdict) -> None:
-    """Keeps a verdict, unless it may be another one with more time."""
-    if verdict.verdict == "sampled":
+    """Keeps a verdict, unless it may be another one on a machine that is less busy."""
+    if isinstance(verdict, Sampled) and TOO_LONG in verdict.obligation:
         return
     data = _load()
     data.pop(key, None)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from glenside.rewrites.ruleset import Rule
 from glenside.rewrites.soundness.proofs import pointwise
-from glenside.rewrites.soundness.proofs.facts import OutOfTime
-from glenside.rewrites.soundness.proofs.limits import BOUND, HIGHEST_BOUND, SECONDS
+from glenside.rewrites.soundness.proofs.limits import BOUND, HIGHEST_BOUND, SECONDS, Budget, Spent
 from glenside.rewrites.soundness.proofs.reader import Case, Reading, read
 from glenside.rewrites.soundness.proofs.refuting import refute
 from glenside.rewrites.soundness.proofs.search import (
+    ENDLESS,
     Found,
     Instance,
     Search,
@@ -36,26 +36,26 @@ def prove_cases(rule: Rule, bound: int = BOUND, seconds: float = SECONDS) -> Out
     """Proves each case of a rule; ends at the first that is refuted."""
     start = time.process_time()
     reading = read(rule)
-    deadline = start + seconds
-    total, highest = Found(), bound
+    budget = Budget.of(seconds)
+    total, highest, spent = Found(), bound, False
     for number, case in enumerate(reading.cases):
         try:
-            found, used = _matched(reading, case, bound, deadline)
-        except OutOfTime:
-            found, used = Found(open=[f"not shown in {seconds:g} seconds"]), bound
+            found, used = _matched(reading, case, bound, budget)
+        except Spent as problem:
+            found, used, spent = Found(open=[str(problem)]), bound, True
         if found.bounded:
             highest = max(highest, used)
         found.open = [f"case {number}: {each}" for each in found.open]
         total.add(found)
-        if total.refutation is not None or time.process_time() > deadline:
+        if total.refutation is not None or spent:
             break
     return Outcome(len(reading.cases), total, highest, time.process_time() - start)
 
 
-def _matched(reading: Reading, case: Case, bound: int, deadline: float) -> tuple[Found, int]:
+def _matched(reading: Reading, case: Case, bound: int, budget: Budget) -> tuple[Found, int]:
     """Proves a case, with more axes where it matches nothing that has few."""
     for more in range(bound, max(bound, HIGHEST_BOUND) + 1):
-        found = _case(reading, case, more, deadline)
+        found = _case(reading, case, more, budget)
         if found.proved or found.open or found.refutation is not None:
             return found, more
         if not found.bounded:
@@ -65,11 +65,11 @@ def _matched(reading: Reading, case: Case, bound: int, deadline: float) -> tuple
     return found, more
 
 
-def _case(reading: Reading, case: Case, bound: int, deadline: float) -> Found:
+def _case(reading: Reading, case: Case, bound: int, budget: Budget) -> Found:
     refuting = functools.partial(refute, reading.rule)
-    search = functools.partial(Search, reading, case, bound, deadline, _goals, refuting)
+    search = functools.partial(Search, reading, case, bound, budget, _goals, refuting)
     defined = definitions(case)
-    if pointwise.applies(case, defined) and pointwise.prove(case, defined, deadline):
+    if pointwise.applies(case, defined) and pointwise.prove(case, defined, budget):
         return Found(proved=1)
     general = whole_operands(case)
     # First of any operands of their types; only if that fails, of what they are.
@@ -77,7 +77,8 @@ def _case(reading: Reading, case: Case, bound: int, deadline: float) -> Found:
         found = search(general=general).run()
         if found.proved and not found.open and found.refutation is None:
             return found
-    return search().run()
+    found = search().run()
+    return search(alongside=False).run() if found.open == [ENDLESS] else found
 
 
 def _goals(instance: Instance) -> None:

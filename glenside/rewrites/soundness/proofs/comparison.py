@@ -49,7 +49,7 @@ REGROUPED = "regroups sums"
 DEEPEST = 40
 _MOST_ORDERS = 24
 _COMMUTE = frozenset({"add", "mul", "maximum", "minimum", "equal", "and", "or", "xor"})
-_REARRANGED = frozenset({"add", "mul", "div", "maximum", "minimum", "over"})
+_REARRANGED = frozenset({"add", "sub", "mul", "div", "maximum", "minimum", "over"})
 FAILURES = (Differs, Open)
 
 
@@ -105,6 +105,11 @@ class Comparison:
             if isinstance(one, Reduce) and one.operation == "mul":
                 alone = Reduce("mul", one.dtype, [], lambda _, other=other: other)  # type: ignore[misc]
                 return self.bijection(one, alone, depth)
+        for one, other in ((a, b), (b, a)):
+            if isinstance(one, Apply) and one.function[0] == "where" and not _is_where(other):
+                for branch in one.operands[1:]:
+                    self.equal(branch, other, depth + 1)
+                return None
         if _is_product(a) or _is_product(b):
             return self._products(a, b, depth)
         return self.facts.impossible(f"{shown(a)} against {shown(b)}")
@@ -243,6 +248,7 @@ class Comparison:
 
     def _products(self, a: Element, b: Element, depth: int) -> None:
         left, right = self._factors(a), self._factors(b)
+        left, right = _without_signs(left, right)
         if all(any(is_zero(self.facts, e) for e in side) for side in (left, right)):
             return None
         if len(left) != len(right):
@@ -303,6 +309,19 @@ class _Domain:
 
 def _is_product(e: Element) -> bool:
     return isinstance(e, Apply) and e.function[0] in ("mul", "div")
+
+
+def _is_where(e: Element) -> bool:
+    return isinstance(e, Apply) and e.function[0] == "where"
+
+
+def _without_signs(
+    left: list[Element], right: list[Element]
+) -> tuple[list[Element], list[Element]]:
+    """Factors without those of -1, but for one that only one side has."""
+    odd = sum(e is sums.MINUS_ONE for side in (left, right) for e in side) % 2
+    left, right = ([e for e in side if e is not sums.MINUS_ONE] for side in (left, right))
+    return [*left, *[sums.MINUS_ONE] * odd], right
 
 
 def _has_digit(e: Length) -> bool:

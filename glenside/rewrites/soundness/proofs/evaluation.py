@@ -34,8 +34,16 @@ from glenside.language.denotation import (
 )
 from glenside.language.operators import OPERATORS, Attribute, Kind
 from glenside.language.shape import DTYPES
-from glenside.rewrites.soundness.proofs.axes import AXIS, VARIABLE, Bind, Cut, Suppose, Undetermined
-from glenside.rewrites.soundness.proofs.facts import Open, Stretch, code, text_of
+from glenside.rewrites.soundness.proofs.axes import (
+    AXIS,
+    VARIABLE,
+    Bind,
+    Cut,
+    Run,
+    Suppose,
+    Undetermined,
+)
+from glenside.rewrites.soundness.proofs.facts import Open, Stretch, code, fresh, text_of
 from glenside.rewrites.soundness.proofs.logic import NoMatch, Symbolic
 from glenside.rewrites.soundness.proofs.polynomials import alike, number
 from glenside.rewrites.soundness.proofs.reader import (
@@ -210,6 +218,8 @@ class Evaluation:
 
     def _permutation(self, e: Expression, found: Any, of: Denotation) -> list[int]:
         """Axis numbers, each a known one."""
+        if not self.logic.axes.has_run(found):
+            self.logic.need(self.logic.rank(of.lengths) == len(found), "transpose: permutation")
         rank = len(self.logic.each(of.lengths))
         if self.logic.axes.has_run(found) and isinstance(e, Variable):
             self.values.pop(e.name)
@@ -342,11 +352,21 @@ class Evaluation:
             run = self.logic.axes.run(each)
             if run is None:
                 found.append(applied(each))
-            elif body == Literal(1):
-                found.append(self.logic.axes.ones(run))
             else:
-                raise self.logic.axes.enumerated(run)
+                found.append(self._mapped_run(run, applied, f"{function.name}:{run.name}"))
         return found
+
+    def _mapped_run(self, run: Run, applied: Callable[[Length], Any], name: str) -> Length:
+        each = fresh("each")
+        with self.logic.facts.scope(each >= 0):
+            entry = applied(each)
+            ones = entry == 1 if isinstance(entry, int) else self.logic.facts.holds(entry == 1)
+        if ones:
+            return self.logic.axes.ones(run)
+        if self.logic.proving:
+            raise self.logic.axes.enumerated(run)
+        # Some lengths: the less is assumed of them, the more is shown.
+        return self.logic.axes.made(name, run, lambda _: [])
 
     def _arithmetic(self, name: str, a: Any, b: Any) -> Any:
         known = isinstance(a, int) and isinstance(b, int)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +12,7 @@ import z3
 
 from glenside.language.denotation import Element, Index, Leaf, Length
 from glenside.language.shape import DTYPES
+from glenside.rewrites.soundness.proofs.limits import RESOURCES, Budget
 from glenside.rewrites.soundness.proofs.polynomials import (
     Polynomial,
     Rewriter,
@@ -24,15 +24,9 @@ from glenside.rewrites.soundness.proofs.polynomials import (
 
 _MOST_TERMS = 12
 _MOST_CANCELLED = 24
-CHECK_MS = 1_500
-"""Milliseconds after which a question is left open."""
 
 _fresh = itertools.count()
 _codes: dict[str, int] = {each: 1_000 + number for number, each in enumerate(DTYPES)}
-
-
-class OutOfTime(Exception):
-    """The time for a rule is spent."""
 
 
 class Open(Exception):
@@ -87,8 +81,7 @@ class _Mark:
 class Facts:
     """Facts in scopes. Questions are answered True, False (then there is a ``model``) or None."""
 
-    deadline: float = float("inf")
-    """When to give up, as :func:`time.process_time` counts."""
+    budget: Budget = field(default_factory=Budget)
     stretches: list[Stretch] = field(default_factory=list)
     indices: list[tuple[list[Length], Length, Index]] = field(default_factory=list)
     """Lengths, an offset into them, and the index that it is the offset of."""
@@ -102,7 +95,7 @@ class Facts:
 
     def __post_init__(self) -> None:
         self._solver = z3.Solver()
-        self._solver.set("timeout", CHECK_MS)
+        self._solver.set("rlimit", RESOURCES)
         self._equations: list[Polynomial | None] = []
         self._waiting: list[Any] = []
         self._rewriter: Rewriter | None = None
@@ -162,8 +155,11 @@ class Facts:
         """Whether all these may hold, as far as is known."""
         return bool(self._check(*conditions) != z3.unsat)
 
-    def prove(self, goal: Any) -> bool | None:
-        """Whether the facts imply the goal."""
+    def prove(self, goal: Any, *, model: bool = True) -> bool | None:
+        """Whether the facts imply the goal.
+
+        :param model: keep the sizes for which it does not hold; getting them takes time.
+        """
         if goal is True:
             return True
         if goal is False:
@@ -175,13 +171,14 @@ class Facts:
         if found == z3.unsat:
             return True
         if found == z3.sat:
-            self.model = self._solver.model()
+            if model:
+                self.model = self._solver.model()
             return False
         return None
 
     def holds(self, goal: Any) -> bool:
         """Whether the facts are known to imply the goal."""
-        return bool(self.prove(goal))
+        return bool(self.prove(goal, model=False))
 
     def equal(self, a: Length, b: Length) -> bool | None:
         """Whether two integers are equal."""
@@ -218,8 +215,7 @@ class Facts:
             self._waiting.clear()
 
     def _check(self, *assumptions: Any) -> Any:
-        if time.process_time() > self.deadline:
-            raise OutOfTime
+        self.budget.spend()
         self._tell()
         return self._solver.check(*assumptions)
 

@@ -44,12 +44,17 @@ def of_rule(reading: Reading) -> str:
     return _hash("\n".join(lines))
 
 
+_ASIDE = ("cache", "ledger", "mutation", "parallel")
+"""What decides nothing."""
+
+
 @functools.cache
 def of_prover() -> str:
     """That of the sources which decide what is proved."""
     here = Path(__file__).parent
     modules = (denotation, functions, operators, known_zeros)
-    files = [*sorted(here.glob("*.py")), *(Path(str(module.__file__)) for module in modules)]
+    own = (file for file in sorted(here.glob("*.py")) if file.stem not in _ASIDE)
+    files = [*own, *(Path(str(module.__file__)) for module in modules)]
     return _hash("\n".join(file.read_text(encoding="utf-8") for file in files))
 
 

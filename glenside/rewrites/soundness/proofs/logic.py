@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import z3
@@ -44,6 +44,8 @@ class Symbolic(Logic):
         self.facts, self.axes = facts, axes
         self.proving = False
         self._silent = False
+        self._slid: set[str] = set()
+        """The windows over runs that there are."""
 
     @contextlib.contextmanager
     def to_prove(self) -> Iterator[None]:
@@ -120,6 +122,37 @@ class Symbolic(Logic):
         codes = [code(each) for each in dtypes]
         return dtype in codes if isinstance(dtype, int) else _among(dtype, tuple(sorted(codes)))
 
+    def slid(
+        self, length: Length, window: Length, step: Length, dilation: Length, what: str
+    ) -> tuple[Length, Callable[[Length, Length], Length]]:
+        run = self.axes.run(length)
+        if run is None:
+            return super().slid(length, window, step, dilation, what)
+        # Along each axis of a run there are some windows: which is not asked.
+        name = f"windows:{length} {window} {step} {dilation}"
+        if name not in self._slid and self.proving:
+            raise self.axes.enumerated(run)
+        self._slid.add(name)
+        self.facts.assume(z3.And(window >= 1, length >= window))
+        count = self.axes.made(name, run, lambda n: [n >= 1, n <= length])
+        place = z3.Function(name, z3.IntSort(), z3.IntSort(), z3.IntSort())
+
+        def at(w: Length, i: Length) -> Length:
+            found = place(w, i)
+            self.facts.assume(z3.And(found >= 0, found < length))
+            return found
+
+        return count, at
+
+    def beside(self, *lists: Lengths, what: str) -> list[tuple[Length, ...]]:
+        first, *others = lists
+        for each in others:
+            self.need(self.rank(each) == self.rank(first), f"{what}: rank")
+        if not self.axes.beside(lists):
+            self.need(False, f"{what}: rank")
+            raise NoMatch(what)
+        return list(zip(*lists, strict=True))
+
     # --- ranks ------------------------------------------------------------------------------------
 
     def rank(self, lengths: Lengths) -> Length:
@@ -150,12 +183,16 @@ class Symbolic(Logic):
 
     def pairs(self, a: Lengths, b: Lengths, what: str) -> list[tuple[Length, Length]]:
         self.need(self.rank(a) == self.rank(b), f"{what}: ranks")
-        if self.axes.has_run([*a, *b]) and not all(map(same, a, b)):
-            # Lengths side by side may well differ.
+        if not self.axes.alongside and not all(map(same, a, b)):
             self.each([*a, *b])
-        if len(a) != len(b):
+        if not self.axes.beside((a, b)):
             self.need(False, f"{what}: ranks")
             raise NoMatch(what)
+        for one, other in zip(a, b, strict=True):
+            run = self.axes.run(one)
+            # Of lengths in a run it is not known which are equal, but where all of them are 1.
+            if run is not None and not (same(one, other) or self.facts.holds(one == 1)):
+                raise self.axes.enumerated(run)
         return list(zip(a, b, strict=True))
 
     def alike(self, a: Lengths, b: Lengths, what: str) -> None:

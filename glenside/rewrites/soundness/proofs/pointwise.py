@@ -24,6 +24,7 @@ from glenside.language.operators import OPERATORS
 from glenside.language.shape import DTYPES
 from glenside.rewrites.soundness.proofs.axes import Axes
 from glenside.rewrites.soundness.proofs.facts import Differs, Facts, Open, code, fresh
+from glenside.rewrites.soundness.proofs.limits import Budget
 from glenside.rewrites.soundness.proofs.logic import NoMatch, Symbolic
 from glenside.rewrites.soundness.proofs.reader import (
     Call,
@@ -399,9 +400,9 @@ def applies(case: Case, defined: Mapping[str, Call]) -> bool:
     return False
 
 
-def prove(case: Case, defined: Mapping[str, Call], deadline: float) -> bool:
+def prove(case: Case, defined: Mapping[str, Call], budget: Budget) -> bool:
     """Whether a case is shown to hold for all ranks; False says nothing."""
-    prover = _Prover(Facts(deadline), defined)
+    prover = _Prover(Facts(budget), defined)
     try:
         _match(prover, case.facts)
         if case.stated or not case.unions or not prover.facts.satisfied():

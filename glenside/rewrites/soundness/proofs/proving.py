@@ -32,7 +32,8 @@ def prove(
 
     :param rule: a rule of ours or of egglog, or a rule set of one.
     :param bound: ranks up to which proofs go that do not hold for all.
-    :param seconds: of computing, after which the rule counts as sampled.
+    :param seconds: of computing, after which the rule counts as sampled; much less is usual, and
+        what is proved depends on counts, not on the time it takes.
     :param examples: programs on which it is tried then; needs Hypothesis, unless there are none.
     :param keep: take the verdict from disk if it is there, and leave it there.
     :raises GlensideError: Z3 is not installed, or that is no single rule.
@@ -76,7 +77,7 @@ def prove_all(
     limits = _Limits(bound, seconds, examples)
     found: dict[int, Verdict] = {}
     if keep:
-        known, keys = cache.read(), cache.keys(ruleset.rules, bound)
+        known, keys = cache.read(), cache.keys(ruleset.rules, bound, examples)
         found = {number: known[key] for number, key in enumerate(keys) if key in known}
         for verdict in found.values():
             if proved:
@@ -112,6 +113,7 @@ def _one(rule: object) -> RuleSet:
 
 def _verdict(limits: _Limits, rule: Rule) -> Verdict:
     from glenside.rewrites.soundness.proofs.cases import prove_cases
+    from glenside.rewrites.soundness.proofs.zeros import FINITE
 
     outcome = prove_cases(rule, limits.bound, limits.seconds)
     found = outcome.found
@@ -121,6 +123,8 @@ def _verdict(limits: _Limits, rule: Rule) -> Verdict:
     steps = tuple(sorted(found.steps))
     if not found.open and rule.exact and steps:
         found.open.append(f"it is marked exact, but its proof {' and '.join(steps)}")
+    if not found.open and FINITE in steps and not rule.finite:
+        found.open.append(f"it is not marked finite, but its proof {FINITE}")
     if not found.open:
         ranks = outcome.bound if found.bounded else None
         return Proved(rule.name, ranks, steps, found.proved, outcome.seconds)

@@ -7,7 +7,6 @@ through the facts of the case and its goals.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,11 +27,11 @@ from glenside.rewrites.soundness.proofs.facts import (
     Differs,
     Facts,
     Open,
-    OutOfTime,
     Stretch,
     fresh,
     within,
 )
+from glenside.rewrites.soundness.proofs.limits import Budget
 from glenside.rewrites.soundness.proofs.logic import NoMatch, Symbolic
 from glenside.rewrites.soundness.proofs.reader import (
     TYPE_OF,
@@ -47,7 +46,8 @@ from glenside.rewrites.soundness.proofs.reader import (
     variables,
 )
 
-_DEEPEST = 60
+ENDLESS = "the ways to cut axes do not end"
+_DEEPEST = 30
 """Decisions in one instance."""
 
 
@@ -101,13 +101,18 @@ class Search:
     reading: Reading
     case: Case
     bound: int
-    deadline: float
+    budget: Budget
     goals: Goals
     refute: Refute
     general: frozenset[str] = frozenset()
     """Variables of terms of which only the type is to be used."""
+    alongside: bool = True
+    """See :attr:`Axes.alongside`."""
     stretches_inside: bool = False
     """Stretches of zeros are inside their axis and not empty, as the analysis keeps them."""
+
+    def __post_init__(self) -> None:
+        self._definitions, self._accesses = definitions(self.case), _accesses(self.case)
 
     def run(self, most_open: int = 1) -> Found:
         """Proves every instance; gives up at the first refutation, or so many that stay open."""
@@ -115,10 +120,9 @@ class Search:
         stack: list[tuple[Decision, ...]] = [_ranks_asked_for(self.case)]
         while stack:
             decisions = stack.pop()
-            if time.process_time() > self.deadline:
-                raise OutOfTime
+            self.budget.spend()
             if len(decisions) > _DEEPEST:
-                found.open.append("the ways to cut axes do not end")
+                found.open.append(ENDLESS)
                 break
             stack += reversed(list(self._instance(decisions, found)))
             if found.refutation is not None or len(found.open) >= most_open:
@@ -129,14 +133,14 @@ class Search:
         self, decisions: tuple[Decision, ...], found: Found
     ) -> Iterator[tuple[Decision, ...]]:
         """Proves an instance, or gives the decisions that it needs."""
-        facts = Facts(self.deadline)
+        facts = Facts(self.budget)
         cuts = {each.run: each.parts for each in decisions if isinstance(each, Cut)}
-        logic = Symbolic(facts, Axes(facts, cuts, self.bound))
+        logic = Symbolic(facts, Axes(facts, cuts, self.bound, self.alongside))
         evaluation = Evaluation(
             logic,
             self.reading.primitives,
-            definitions(self.case),
-            _accesses(self.case),
+            self._definitions,
+            self._accesses,
             self.general,
             {each.variable: each.value for each in decisions if isinstance(each, Bind)},
         )

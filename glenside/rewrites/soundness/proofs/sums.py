@@ -15,6 +15,7 @@ import z3
 from glenside.language.denotation import (
     Apply,
     Choice,
+    Constant,
     Element,
     Index,
     Length,
@@ -24,7 +25,7 @@ from glenside.language.denotation import (
     plus,
     times,
 )
-from glenside.rewrites.soundness.proofs.facts import Differs, Facts, Open, fresh, within
+from glenside.rewrites.soundness.proofs.facts import Differs, Facts, Open, code, fresh, within
 from glenside.rewrites.soundness.proofs.polynomials import (
     added,
     difference,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from glenside.rewrites.soundness.proofs.comparison import Comparison
 
 _DEEPEST = 30
+MINUS_ONE = Constant(code("-1"), None)
+"""The factor of what is subtracted: of numbers that wrap around it is one as well."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +82,7 @@ def is_sum(e: Element) -> bool:
         return False
     name = e.function[0]
     return (
-        name == "add"
+        name in ("add", "sub")
         or (name in ("mul", "over") and any(map(is_sum, e.operands)))
         or (name == "div" and is_sum(e.operands[0]))
     )
@@ -181,6 +184,10 @@ def _summands(comparison: Comparison, e: Element, count: Length = 1) -> list[Sum
         name, operands = e.function[0], e.operands
         if name == "add":
             return [s for each in operands for s in _summands(comparison, each, count)]
+        if name == "sub":
+            less = _summands(comparison, operands[1], count)
+            negated = _inside(less, lambda x: Apply(("mul",), [MINUS_ONE, x]))
+            return [*_summands(comparison, operands[0], count), *negated]
         if name == "over":
             return _summands(comparison, operands[0], times(count, e.function[1]))
         if name == "mul" and any(map(is_sum, operands)):

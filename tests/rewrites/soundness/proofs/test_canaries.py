@@ -11,6 +11,7 @@ from glenside.rewrites.vocabulary import (
     NO_DTYPE,
     Access,
     index_of,
+    ints,
     lengths,
     permute,
     product,
@@ -98,6 +99,62 @@ FALSE = [
     ),
     _rule("windows-of-other-strides", x.windows(s, t, v), x.windows(s, v, t)),
     _rule("a-cast-is-nothing", x.cast(dtype), x),
+    _rule(
+        "differences-associate",
+        _two("sub", _two("sub", x, y), z),
+        _two("sub", x, _two("sub", y, z)),
+        exact=False,
+    ),
+    _rule(
+        "a-sign-is-lost",
+        _two("mul", _two("sub", x, y), z),
+        _two("add", _two("mul", x, z), _two("mul", z, y)),
+        exact=False,
+    ),
+    _rule("the-first-branch-always", z.where(x, y), x),
+    _rule(
+        "clipped-the-other-way-round",
+        _two("minimum", _two("maximum", x, y), z),
+        _two("maximum", _two("minimum", x, z), y),
+    ),
+    _rule("windows-of-windows", x.windows(s, t, v).windows(s, t, v), x.windows(s, t, v)),
+    _rule(
+        "a-slice-before-windows",
+        x.slice(a, low, high, step).windows(s, t, v),
+        x.windows(s, t, v).slice(a, low, high, step),
+    ),
+    _rule(
+        "slices-merge-by-the-outer-step",
+        x.slice(a, low, high, step).slice(a, b, n, 2),
+        x.slice(a, low + b, low + n, step * 2),
+    ),
+    _rule("products-commute", x.cart_prod(y, 0), y.cart_prod(x, 0)),
+    _rule(
+        "a-product-commutes-untransposed",
+        x.cart_prod(y, 0).compute("dot", dtype),
+        y.cart_prod(x, 0).compute("dot", dtype),
+        exact=False,
+    ),
+    _rule(
+        "a-maximum-of-products",
+        _two("mul", x, y).access(n).compute("max", NO_DTYPE),
+        _two(
+            "mul",
+            x.access(n).compute("max", NO_DTYPE),
+            y.access(n).compute("max", NO_DTYPE),
+        ),
+    ),
+    _rule(
+        "padded-with-the-first-filling",
+        x.pad(fill, a, low, high, 0).pad(other, a, low, high, 0),
+        x.pad(fill, a, low + low, high + high, 0),
+    ),
+    _rule(
+        "added-up-in-few-bits",
+        x.compute("sum", "int8").cast("int32"),
+        x.compute("sum", "int32"),
+        exact=False,
+    ),
 ]
 
 
@@ -146,6 +203,67 @@ TRUE = [
         eq(x.dtype).to(y.dtype),
     ),
     _rule("flatten-twice", x.flatten().flatten(), x.flatten()),
+    _rule("alike-in-both-branches", z.where(x, x), x),
+    _rule(
+        "less-and-more",
+        _two("sub", _two("sub", x, y), z),
+        _two("sub", x, _two("add", y, z)),
+        exact=False,
+    ),
+    _rule(
+        "a-difference-distributes",
+        _two("mul", _two("sub", x, y), z),
+        _two("sub", _two("mul", x, z), _two("mul", z, y)),
+        exact=False,
+    ),
+    _rule(
+        "sum-of-a-difference",
+        _two("sub", x, y).compute("sum", dtype),
+        _two("sub", x.compute("sum", dtype), y.compute("sum", dtype)),
+        eq(dtype).to(x.dtype),
+        exact=False,
+    ),
+    _rule(
+        "maxima-associate",
+        _two("maximum", _two("maximum", x, y), z),
+        _two("maximum", x, _two("maximum", y, z)),
+    ),
+    _rule(
+        "unsqueezes-swap",
+        x.unsqueeze(a).unsqueeze(b),
+        x.unsqueeze(b).unsqueeze(a + 1),
+        b <= a,
+        a < x.outer.length(),
+    ),
+    _rule(
+        "slices-merge",
+        x.slice(a, low, high, step).slice(a, b, n, 2),
+        x.slice(a, low + b * step, low + (n - 1) * step + 1, step * 2),
+        b < n,
+    ),
+    _rule(
+        "padding-taken-off",
+        x.pad(fill, a, low, high, 0).slice(a, low, n, 1),
+        x,
+        eq(n).to(lengths(x)[a] + low),
+    ),
+    _rule(
+        "a-product-commutes-transposed",
+        x.cart_prod(y, 0).compute("dot", dtype),
+        y.cart_prod(x, 0).compute("dot", dtype).transpose(ints(1, 0)),
+        eq(x.outer.length()).to(i64(1)),
+        eq(y.outer.length()).to(i64(1)),
+    ),
+    _rule(
+        "windows-beside-a-row",
+        x.windows(s, t, v).access(n).compute("relu", NO_DTYPE),
+        x.compute("relu", NO_DTYPE).windows(s, t, v).access(n),
+    ),
+    _rule(
+        "pads-merge",
+        x.pad("zero", a, low, high, 0).pad("zero", a, b, n, 0),
+        x.pad("zero", a, low + b, high + n, 0),
+    ),
     Rule(
         "another-name-of-an-access",
         (rule(eq(x).to(y), eq(y).to(z.access(n))).then(union(x).with_(z.access(0).access(n))),),

@@ -17,13 +17,13 @@ SLICE = [
     "row-as-vector",
     "pad-product(2,2)",
     "reassociate-max(2,2)",
-    "reshape-out-of-cart-prod",
+    "reassociate-mean(2)",
+    "flatten-unflatten",
     "reshape-out-of-dot",
     "slice-out-of-dot-zero",
     "softmax-out-of-reshape",
     "step-into-product",
     "systolic-tile(2,2)",
-    "transpose-out-of-pad",
     "vta-dense",
 ]
 
@@ -45,7 +45,7 @@ def test_nothing_that_ships_is_refuted_and_nearly_all_is_proved():
     proved = [each for each in verdicts if isinstance(each, Proved)]
     assert not [each.rule for each in verdicts if each.verdict == "refuted"]
     assert len(proved) >= 0.94 * len(verdicts)
-    assert sum(each.ranks is None for each in proved) >= 0.8 * len(verdicts)
+    assert sum(each.ranks is None for each in proved) >= 0.85 * len(verdicts)
 
 
 def test_no_rule_is_marked_exact_whose_proof_moves_bits():
