@@ -16,7 +16,7 @@ from glenside.codegen.footprint import Footprint, footprint
 from glenside.codegen.plan import KernelCall, PythonCall
 from glenside.codegen.program.cut import cut_program
 from glenside.codegen.program.planning import Planner
-from glenside.codegen.program.record import Cut, Kernel, PythonStep
+from glenside.codegen.program.record import Cut, Kernel, PythonStep, Streamed
 from glenside.codegen.storage import Memory
 from glenside.interrupt import in_background
 from glenside.language.shape import HALVES, AccessType
@@ -182,9 +182,15 @@ def cut_for_device(
     :raises TargetError: the device lacks a dtype.
     """
     from glenside.codegen.gpu.interface import check_dtypes
+    from glenside.codegen.gpu.streamed.problem import problem_of
+    from glenside.codegen.gpu.streamed.time import pays
 
     rows_last = _on_matrix_units(outputs, limits)
-    cut = cut_program(outputs, inputs, params, plain=True, rows_last=rows_last)
+
+    def streams(product: Streamed) -> bool:
+        return pays(problem_of(product), limits)
+
+    cut = cut_program(outputs, inputs, params, plain=True, rows_last=rows_last, streams=streams)
     check_dtypes(cut, limits)
     return cut
 

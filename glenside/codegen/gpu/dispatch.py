@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from glenside.codegen.gpu import linear_maps, rows
 from glenside.codegen.gpu.fallback import ElementNest, element_kernel
 from glenside.codegen.gpu.interface import Choose, DeviceKernel, DeviceLimits, Dialect
@@ -9,6 +11,9 @@ from glenside.codegen.gpu.mapping.choose import InfeasibleMapping, best_of, chos
 from glenside.codegen.gpu.mapping.kind import Work
 from glenside.codegen.gpu.mapping.kinds import THREADS, kind_of
 from glenside.codegen.gpu.space import ProductSpace, product_space
+from glenside.codegen.gpu.streamed.kernel import StreamedNest
+from glenside.codegen.gpu.streamed.problem import problem_of
+from glenside.codegen.gpu.streamed.time import best
 from glenside.codegen.gpu.tensor.printer import Unprintable
 from glenside.codegen.kernels import KernelBuilder
 from glenside.codegen.program.record import Kernel
@@ -32,13 +37,30 @@ def make_kernels(
     if mapped is not None:
         limits.check(mapped)
         return [mapped]
-    made = _product_kernels(builder, step, number, limits, dialect, choose)
+    made = _streamed_kernels(builder, step, number, limits)
+    if made is None:
+        made = _product_kernels(builder, step, number, limits, dialect, choose)
     if made is None:
         shared = rows.shared_kernel(builder, step, number, limits)
         made = [shared or element_kernel(builder, step, number, limits)]
     for kernel in made:
         limits.check(kernel)
     return made
+
+
+def _streamed_kernels(
+    builder: KernelBuilder, step: Kernel, number: int, limits: DeviceLimits
+) -> list[DeviceKernel] | None:
+    """The kernel of a product that is computed with the rows it multiplies."""
+    if step.anchor is None or step.anchor not in builder.cut.streamed:
+        return None
+    builder.at_step(number)
+    streamed = builder.cut.streamed[step.anchor]
+    mapping = best(problem_of(streamed), limits)
+    if mapping is None:
+        return None
+    nest = StreamedNest(builder, step, limits, streamed, mapping)
+    return [replace(nest.device_kernel(f"step_{number}"), predicted=mapping.predicted)]
 
 
 def _product_kernels(

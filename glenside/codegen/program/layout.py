@@ -146,10 +146,13 @@ class _Layout:
         fused = self.cut.fused.get(top)
         anchor = None if fused is None else fused.anchor
         above: set[Term] = set() if anchor is None else {anchor}
+        streamed = self.cut.streamed.get(top if anchor is None else anchor)
+        if streamed is not None:
+            above.add(streamed.scores)
         views: dict[Term, View | None] = {}
         divided: dict[Term, int] = {}
         for each in self.leaves.region(top):
-            if each is top or each is anchor:
+            if each is top or each is anchor or each in above:
                 continue
             if any(child in above for child in each.children):
                 above.add(each)  # Its index only leads to the accumulator.

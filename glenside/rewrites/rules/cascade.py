@@ -27,8 +27,8 @@ from egglog import Fact, RewriteOrRule, String, Vec, eq, i64, rule, union, var, 
 from glenside.errors import GlensideError
 from glenside.language.functions import FUNCTIONS
 from glenside.language.shape import FLOATS
-from glenside.rewrites.ruleset import RuleSet, rewrite_rule
 from glenside.rewrites.rules.parallel import partial_sums
+from glenside.rewrites.ruleset import RuleSet, rewrite_rule
 from glenside.rewrites.vocabulary import NO_DTYPE, Access, drop, ints, take
 
 _WIDE = ("float32", "float64")
