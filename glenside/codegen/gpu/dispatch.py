@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 
 from glenside.codegen.gpu import linear_maps, rows
@@ -13,11 +14,13 @@ from glenside.codegen.gpu.mapping.kinds import THREADS, kind_of
 from glenside.codegen.gpu.space import ProductSpace, product_space
 from glenside.codegen.gpu.streamed.kernel import StreamedNest
 from glenside.codegen.gpu.streamed.problem import problem_of
-from glenside.codegen.gpu.streamed.time import best
+from glenside.codegen.gpu.streamed.time import best, best_on_units
+from glenside.codegen.gpu.streamed.warps import WarpStreamNest
 from glenside.codegen.gpu.tensor.printer import Unprintable
 from glenside.codegen.kernels import KernelBuilder
 from glenside.codegen.program.record import Kernel
 from glenside.codegen.small_maps import small_map
+from glenside.errors import TargetError
 
 
 def make_kernels(
@@ -37,7 +40,7 @@ def make_kernels(
     if mapped is not None:
         limits.check(mapped)
         return [mapped]
-    made = _streamed_kernels(builder, step, number, limits)
+    made = _streamed_kernels(builder, step, number, limits, dialect)
     if made is None:
         made = _product_kernels(builder, step, number, limits, dialect, choose)
     if made is None:
@@ -49,18 +52,22 @@ def make_kernels(
 
 
 def _streamed_kernels(
-    builder: KernelBuilder, step: Kernel, number: int, limits: DeviceLimits
+    builder: KernelBuilder, step: Kernel, number: int, limits: DeviceLimits, dialect: Dialect
 ) -> list[DeviceKernel] | None:
     """The kernel of a product that is computed with the rows it multiplies."""
     if step.anchor is None or step.anchor not in builder.cut.streamed:
         return None
     builder.at_step(number)
-    streamed = builder.cut.streamed[step.anchor]
-    mapping = best(problem_of(streamed), limits)
+    streamed, name = builder.cut.streamed[step.anchor], f"step_{number}"
+    problem = problem_of(streamed)
+    if dialect == "cuda" and (on_units := best_on_units(problem, limits)) is not None:
+        with contextlib.suppress(Unprintable):
+            return [WarpStreamNest(builder, step, limits, streamed, on_units).device_kernel(name)]
+    mapping = best(problem, limits)
     if mapping is None:
-        return None
+        raise TargetError(f"{limits.name} has no room for rows of {problem}")
     nest = StreamedNest(builder, step, limits, streamed, mapping)
-    return [replace(nest.device_kernel(f"step_{number}"), predicted=mapping.predicted)]
+    return [replace(nest.device_kernel(name), predicted=mapping.predicted)]
 
 
 def _product_kernels(

@@ -11,11 +11,18 @@ from dataclasses import replace
 import numpy as np
 
 from glenside.codegen.gpu.interface import DeviceLimits
+from glenside.codegen.gpu.streamed import warps
 from glenside.codegen.gpu.streamed.mapping import StreamedMapping, mappings
 from glenside.codegen.gpu.streamed.problem import StreamedProblem
+from glenside.codegen.gpu.streamed.warps import WarpStreamMapping
 
 _POWER = 24
 """Operations' worth of an exponential, and of what finds its reference."""
+_PRODUCT, _ELEMENT, _BLOCK, _START = 18.0, 12.0, 400.0, 2500.0
+"""Cycles of a warp: a product on its matrix unit, an element's power, what a block takes beside, and
+a group until its first block is there."""
+_ISSUE = 0.5
+"""What of a warp's cycles another one on its quarter cannot use."""
 _PARTS = 0.5
 """Of the peak, what products of their own reach."""
 
@@ -52,6 +59,36 @@ def predict(problem: StreamedProblem, mapping: StreamedMapping, limits: DeviceLi
     return limits.launch_seconds + busy
 
 
+def predict_on_units(
+    problem: StreamedProblem, mapping: WarpStreamMapping, limits: DeviceLimits
+) -> float:
+    """Seconds of the one kernel on matrix units."""
+    step = mapping.parts * mapping.block
+    steps = -(-problem.columns // step)
+    deep, wide = (-(-n // 16) * 16 for n in (problem.depth, problem.width))
+    # A warp's products of one block, each 16 by 8 by 16, and its powers.
+    products = mapping.block // 8 * (deep + wide) // 16
+    cycles = _BLOCK + products * _PRODUCT + mapping.block * 16 / 32 * _ELEMENT
+    together = mapping.row_warps * mapping.parts
+    groups = problem.batches * -(-problem.rows // mapping.rows)
+    resident = max(
+        1,
+        min(
+            limits.unit_groups,
+            limits.unit_threads // mapping.threads,
+            limits.unit_local_bytes // mapping.local_bytes(problem),
+            limits.unit_registers // (mapping.threads * mapping.registers(problem)),
+        ),
+    )
+    rounds = -(-groups // limits.compute_units)
+    busy = min(resident, rounds) * together / 4  # Of a quarter of a unit, which has its own units.
+    issue = max(1.0, busy * _ISSUE)
+    staged = steps * step * (deep + wide) + mapping.rows * deep
+    fetch = 2 * staged * min(groups, limits.compute_units) / limits.cache_bandwidth
+    started = (_START + steps * cycles * issue) / limits.clock
+    return limits.launch_seconds + (started + fetch) * max(1, -(-rounds // resident))
+
+
 def separate(problem: StreamedProblem, limits: DeviceLimits) -> float:
     """Seconds of a kernel for each product, and one for the rows between."""
     peak = limits.tensor_peak.get(problem.dtype) or limits.peak.get(
@@ -69,7 +106,16 @@ def best(problem: StreamedProblem, limits: DeviceLimits) -> StreamedMapping | No
     return min(timed, key=lambda m: (m.predicted, m.threads, m.each, m.along), default=None)
 
 
+def best_on_units(problem: StreamedProblem, limits: DeviceLimits) -> WarpStreamMapping | None:
+    """Likewise on matrix units; None where they are not for such a product."""
+    timed = [
+        replace(m, predicted=predict_on_units(problem, m, limits))
+        for m in warps.mappings(problem, limits)
+    ]
+    return min(timed, key=lambda m: (m.predicted, m.threads, m.block), default=None)
+
+
 def pays(problem: StreamedProblem, limits: DeviceLimits) -> bool:
     """Whether one kernel is predicted to be faster than its parts."""
-    mapping = best(problem, limits)
+    mapping = best_on_units(problem, limits) or best(problem, limits)
     return mapping is not None and mapping.predicted < separate(problem, limits)
