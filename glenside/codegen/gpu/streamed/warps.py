@@ -288,9 +288,8 @@ class WarpStreamNest(ElementNest):
         def load() -> Any:
             return scalars.convert(self.lowering.access(x).load(index), x.dtype, "float32")
 
-        made = print_expression(
-            self.lowering.scoped(load), {**self.names, total: "total"}, self._pointer
-        )
+        names = {**self.names, total: "total"}
+        made = print_expression(self.lowering.scoped(load), names, self._pointer, rounds=False)
         before = "".join(f"  {line}\n" for line in made.before)
         return indented([
             "__device__ __forceinline__ float score(int row, int column, float total) const {\n"

@@ -46,15 +46,18 @@ def print_expression(
     names: Mapping[Any, str],
     buffer: Callable[[Any], str],
     fetched: Callable[[Any], str | None] = lambda load: None,
+    rounds: bool = True,
 ) -> Value:
     """The text.
 
     :param names: what variables are called.
     :param buffer: what the pointer to a buffer is called.
     :param fetched: what the element that a load reads is called, where that was read before.
+    :param rounds: False leaves what is computed in halves as it is, in float32: for values that are
+        never stored.
     :raises Unprintable: a part has no form here.
     """
-    printer = _Floats(names, buffer, fetched)
+    printer = _Floats(names, buffer, fetched, rounds)
     try:
         text = printer.text(expression)
     except TargetError as problem:
@@ -103,11 +106,13 @@ class _Floats(Expressions):
         names: Mapping[Any, str],
         buffer: Callable[[Any], str],
         fetched: Callable[[Any], str | None],
+        rounds: bool,
     ) -> None:
         super().__init__(_FLOATS)
         self.names = {hash(variable): name for variable, name in names.items()}
         self.taken = {*names.values(), *_TAKEN}
         self.buffer, self.fetched = buffer, fetched
+        self.rounds = rounds
         self.mentions: set[str] = set()
 
     def _leaf(self, e: Any) -> Said | None:
@@ -126,11 +131,14 @@ class _Floats(Expressions):
         if type(e).__name__ in ("FloorDiv", "FloorMod") and str(e.ty) in FLOATS:
             raise Unprintable(type(e).__name__)
         said = yield from super()._infix(e, lane)
-        return (f"rounded({said[0]})", ATOM) if str(e.ty) == "float16" else said
+        return self._rounded(said) if str(e.ty) == "float16" else said
+
+    def _rounded(self, said: Said) -> Said:
+        return (f"rounded({said[0]})", ATOM) if self.rounds else said
 
     def _cast(self, inner: Said, source: str, target: str) -> Said:
         if target == "float16" and source != "float16":
-            return f"rounded({inner[0]})", ATOM
+            return self._rounded(inner)
         if (source, target) == ("float16", "float32"):
             return inner
         self.type_of(source)
@@ -154,7 +162,7 @@ class _Floats(Expressions):
         if exact is None:
             return (yield from super()._let(e, lane))
         inner = yield exact, None
-        return f"rounded_bfloat({inner[0]})", ATOM
+        return (f"rounded_bfloat({inner[0]})", ATOM) if self.rounds else inner
 
     def _call(self, e: Any, lane: int | None) -> Steps:
         loaded = scalars.unloaded(e)
