@@ -3,13 +3,6 @@
 //
 // Scores, powers and sums stay in registers; a row's powers are taken against the greatest of it so
 // far, and what was added up before is taken against the new reference. Parts join at the end.
-__device__ __forceinline__ void load_turned_cells(unsigned (&cells)[4], const unsigned char* row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(cells[0]), "=r"(cells[1]), "=r"(cells[2]), "=r"(cells[3])
-               : "r"(shared_address(row))
-               : "memory");
-}
-
 template <class P>
 __device__ __forceinline__ void streamed_product(const P& p, unsigned char* local) {
   const int thread = threadIdx.x, lane = thread & 31;
@@ -108,11 +101,11 @@ __device__ __forceinline__ void streamed_product(const P& p, unsigned char* loca
     float against[2], factor[2];
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
-      greatest[k] = fmaxf(greatest[k], __shfl_xor_sync(0xFFFFFFFF, greatest[k], 1));
-      greatest[k] = fmaxf(greatest[k], __shfl_xor_sync(0xFFFFFFFF, greatest[k], 2));
+      greatest[k] = fmaxf(greatest[k], of_lane(greatest[k], 1));
+      greatest[k] = fmaxf(greatest[k], of_lane(greatest[k], 2));
       // Where all is -inf so far, against zero: no differences of infinities.
       against[k] = greatest[k] == lowest ? 0 : greatest[k];
-      factor[k] = __expf(top[k] - against[k]);
+      factor[k] = power(top[k] - against[k]);
       top[k] = greatest[k];
       total[k] *= factor[k];
     }
@@ -120,7 +113,7 @@ __device__ __forceinline__ void streamed_product(const P& p, unsigned char* loca
     for (int c = 0; c < cells; ++c)
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        scores[c][k] = __expf(scores[c][k] - against[k / 2]);
+        scores[c][k] = power(scores[c][k] - against[k / 2]);
         total[k / 2] += scores[c][k];
       }
 #pragma unroll
@@ -145,8 +138,8 @@ __device__ __forceinline__ void streamed_product(const P& p, unsigned char* loca
   }
 #pragma unroll
   for (int k = 0; k < 2; ++k) {
-    total[k] += __shfl_xor_sync(0xFFFFFFFF, total[k], 1);
-    total[k] += __shfl_xor_sync(0xFFFFFFFF, total[k], 2);
+    total[k] += of_lane(total[k], 1);
+    total[k] += of_lane(total[k], 2);
   }
 
   if constexpr (P::PARTS > 1) {
@@ -172,8 +165,8 @@ __device__ __forceinline__ void streamed_product(const P& p, unsigned char* loca
       for (int k = 0; k < 2; ++k) {
         const float greatest = fmaxf(top[k], there[k * 32]);
         const float against = greatest == lowest ? 0 : greatest;
-        mine[k] = __expf(top[k] - against);
-        its[k] = __expf(there[k * 32] - against);
+        mine[k] = power(top[k] - against);
+        its[k] = power(there[k * 32] - against);
         total[k] = total[k] * mine[k] + there[(2 + k) * 32] * its[k];
         top[k] = greatest;
       }

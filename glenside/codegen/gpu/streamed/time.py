@@ -19,8 +19,8 @@ from glenside.codegen.gpu.streamed.warps import WarpStreamMapping
 _POWER = 24
 """Operations' worth of an exponential, and of what finds its reference."""
 _PRODUCT, _ELEMENT, _BLOCK, _START = 18.0, 12.0, 400.0, 2500.0
-"""Cycles of a warp: a product on its matrix unit, an element's power, what a block takes beside, and
-a group until its first block is there."""
+"""Cycles of a warp: a product on its matrix unit, an element's power, what a block takes beside,
+and a group until its first block is there."""
 _ISSUE = 0.5
 """What of a warp's cycles another one on its quarter cannot use."""
 _PARTS = 0.5

@@ -328,13 +328,12 @@ class WarpStreamNest(ElementNest):
 
     def _unit(self) -> str:
         dtype = self.problem.dtype
-        two = "__floats2half2_rn" if dtype == "float16" else "__floats2bfloat162_rn"
         return indented([
             "static __device__ __forceinline__ void multiply(float (&sums)[4],\n"
             "    const unsigned (&rows)[4], unsigned first, unsigned second) {\n"
             f"  warp_multiply_{KINDS[dtype][0]}(sums, rows, first, second);\n}}\n"
             "static __device__ __forceinline__ unsigned two(float low, float high) {\n"
-            f"  const auto both = {two}(low, high);\n  return *(const unsigned*)&both;\n}}\n"
+            f"  return two_{KINDS[dtype][0]}(low, high);\n}}\n"
         ])  # fmt: skip
 
 
