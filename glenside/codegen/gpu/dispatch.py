@@ -98,9 +98,11 @@ def _product_kernels(
 
 
 def space_of(builder: KernelBuilder, step: Kernel, limits: DeviceLimits) -> ProductSpace | None:
-    """The space of a step of the builder's program, None where it is no product, or a small map
-    that is written out."""
+    """The space of a step of the builder's program, None where it is no product, a small map that
+    is written out, or a product that is computed with the rows it multiplies."""
     if step.anchor is None or small_map(step.anchor, builder.cut.weights) is not None:
+        return None
+    if step.anchor in builder.cut.streamed:
         return None
     nest = ElementNest(builder, step, limits)
     return product_space(
