@@ -55,6 +55,9 @@ class Sizes:
             x = mul(x, 0.5)
         if self.kind == "masked":
             x = add(x, b.tensor("mask", (self.rows, self.columns), self.dtype))
+        if self.kind == "hidden":
+            shown = b.broadcast_to(b.tensor("shown", (self.rows, self.columns), "bool"), x.shape)
+            x = b.where(shown, x, b.constant(-1e4, x.shape, self.dtype))
         if self.kind == "softcap":
             x = mul(elementwise("tanh", mul(x, 0.5)), 2.0)
         result = matmul(along("softmax", x, x.type.rank - 1), v)
@@ -63,7 +66,9 @@ class Sizes:
     def arrays(self) -> dict[str, np.ndarray]:
         rng = np.random.default_rng(0)
         leaves = [t for t in topological_order([self.term()]) if t.op == "tensor"]
-        made = {t["name"]: rng.standard_normal(t.shape).astype(self.dtype) for t in leaves}
+        made = {t["name"]: rng.standard_normal(t.shape).astype(t.dtype) for t in leaves}
+        if "shown" in made:
+            made["shown"] = rng.random((self.rows, self.columns)) < 0.5
         if "mask" in made:
             hidden = np.arange(self.columns)[None] > np.arange(self.rows)[:, None]
             made["mask"][hidden] = -np.inf
@@ -78,6 +83,8 @@ class Sizes:
         if self.kind == "grouped":
             k, v = k[:, None], v[:, None]
         x = q @ k.swapaxes(-1, -2) * (1 if self.kind == "plain" else 0.5) + wide.get("mask", 0)
+        if self.kind == "hidden":
+            x = np.where(arrays["shown"], x, -1e4)
         if self.kind == "softcap":
             x = 2 * np.tanh(0.5 * x)
         with np.errstate(invalid="ignore"):
@@ -98,6 +105,7 @@ CASES = {
     "one token and one key": Sizes((), 1, 1, 2, 2),
     "odd": Sizes((2,), 33, 197, 20, 18),
     "masked": Sizes((2,), 50, 77, 8, 9, "masked"),
+    "hidden": Sizes((2,), 18, 33, 8, 8, "hidden"),
     "softcap": Sizes((2, 2), 6, 21, 8, 16, "softcap"),
     "grouped": Sizes((2, 3), 5, 37, 8, 8, "grouped"),
     "what follows": Sizes((2,), 18, 33, 8, 8, "residual"),
@@ -137,6 +145,7 @@ HALVES = {
     "in_parts": (Sizes((1,), 16, 128, 16, 32), WarpStreamMapping(1, 4, 32, 1)),
     "odd": (Sizes((2,), 21, 77, 20, 12), WarpStreamMapping(1, 2, 32, 2)),
     "masked": (Sizes((1,), 40, 70, 16, 24, "masked"), WarpStreamMapping(2, 2, 32, 2)),
+    "hidden": (Sizes((2,), 18, 40, 16, 16, "hidden"), WarpStreamMapping(1, 1, 64, 1)),
     "grouped": (Sizes((2, 2), 5, 37, 16, 8, "grouped"), WarpStreamMapping(1, 1, 64, 1)),
     "residual": (Sizes((1,), 18, 33, 16, 16, "residual"), WarpStreamMapping(2, 1, 64, 1)),
 }

@@ -38,7 +38,9 @@ _TYPES = {
     "bfloat16": "__nv_bfloat16",
     "uint16": "__nv_bfloat16",
     "float32": "float",
+    "uint8": "unsigned char",
 }
+"""By the dtype of a value or of its buffer; bools lie in bytes."""
 _UNIT = 8
 """Halves of 16 bytes."""
 _DEEPEST = 256

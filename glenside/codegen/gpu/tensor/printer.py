@@ -18,7 +18,13 @@ from glenside.language.shape import FLOATS
 
 _FLOATS = replace(
     CUDA,
-    types={"float16": "float", "float32": "float", "int32": "int", "bool": "bool"},
+    types={
+        "float16": "float",
+        "float32": "float",
+        "int32": "int",
+        "uint8": "unsigned char",  # As bools lie in memory.
+        "bool": "bool",
+    },
     infinity="INFINITY",
     nan="NAN",
     bits_of={("float32", "int32"): "bits({value})"},
@@ -145,6 +151,9 @@ class _Floats(Expressions):
         return super()._cast(inner, source, target)
 
     def _load(self, e: Any, lane: int | None) -> Steps:
+        if str(e.ty) == "uint8":
+            at = yield e.indices[0], None
+            return self.element_at(e.source, at), ATOM
         if str(e.ty) not in ("float16", "float32"):
             raise Unprintable(f"elements of {e.ty}")
         return (yield from self._number(e))
