@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(256) step_0(
       return total;
     }
     __device__ __forceinline__ void store(int row, int column, float total) const {
-      assign(out[batch * 8192 + row + column * 128], rounded(total));
+      assign(out[batch * 8192 + row * 64 + column], rounded(total));
     }
     static __device__ __forceinline__ void multiply(float (&sums)[4],
         const unsigned (&rows)[4], unsigned first, unsigned second) {

@@ -100,3 +100,19 @@ def test_constants_stay_constants() -> None:
     keys = {name: np.ones((2, n, 4), np.float32) for name, n in (("q", 5), ("k", 6))}
     made = cut(matmul(ROWS, V), **keys)
     assert not made.streamed and len(made.steps) == 1
+
+
+def test_heads_lie_side_by_side_where_devices_arrange_values() -> None:
+    """What follows reads whole rows: of a result that is as named, nothing follows."""
+    out = matmul(ROWS, V)
+    types = {t["name"]: t.type for t in (Q, K, V)}
+
+    def strides_of(output: Term) -> list[int]:
+        made = cut_program(
+            [output], types, {}, plain=True, rows_last=True, streams=lambda product: True
+        )
+        (step,) = made.steps[:1]
+        return [axis[-1][1] for axis in made.stored[step.anchor].view.axes]
+
+    assert strides_of(out) == [20, 4, 1]
+    assert strides_of(reshape(transpose(out, (1, 0, 2)), (5, 8))) == [4, 8, 1]
