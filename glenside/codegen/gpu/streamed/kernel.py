@@ -55,8 +55,8 @@ class StreamedNest(ElementNest):
 
     def body(self) -> Stmt:
         problem, mapping = self.problem, self.mapping
-        grid = [-(-problem.rows // mapping.rows), problem.batches]
-        self.grid, self.block = (*grid, 1), (mapping.threads, 1, 1)
+        grid = -(-problem.rows // mapping.rows), problem.batches
+        self.grid, self.block = (grid[0], grid[1], 1), (mapping.threads, 1, 1)
         sizes = mapping.elements(problem)
         self.local = {n: launching.shared(n, size, self.inner) for n, size in sizes.items()}
         return launching.launch(grid, mapping.threads, self._group)
