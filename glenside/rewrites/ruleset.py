@@ -42,6 +42,7 @@ FAMILIES = (
     "quantised",
     "tiling",
     "parallel",
+    "cascade",
     "winograd",
 )
 """Modules of :mod:`glenside.rewrites.rules` that define rules."""

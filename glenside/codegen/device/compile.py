@@ -16,7 +16,7 @@ from glenside.codegen.footprint import Footprint, footprint
 from glenside.codegen.plan import KernelCall, PythonCall
 from glenside.codegen.program.cut import cut_program
 from glenside.codegen.program.planning import Planner
-from glenside.codegen.program.record import Cut, Kernel, PythonStep
+from glenside.codegen.program.record import Cut, Kernel, PythonStep, Streamed
 from glenside.codegen.storage import Memory
 from glenside.interrupt import in_background
 from glenside.language.shape import HALVES, AccessType
@@ -74,8 +74,8 @@ def compile_for_device(
     check_sizes(outputs)
     from glenside.codegen.device.text import print_kernels
 
-    cut = cut_for_device(outputs, inputs, params, limits)
     known = refusals or Refusals()
+    cut = cut_for_device(outputs, inputs, params, limits, staged and known.streams)
     made = _steps(cut, limits, dialect, choose, staged, progress, known)
     kernels, steps = made.kernels, made.steps
     printed = (lambda done, total: progress("compile", done, total)) if progress else None
@@ -175,16 +175,24 @@ def cut_for_device(
     inputs: Mapping[str, AccessType],
     params: Mapping[str, Array],
     limits: DeviceLimits,
+    streams: bool = True,
 ) -> Cut:
     """The program cut into steps, as a device with these limits is to compute it.
 
+    :param streams: products may be computed with the rows that they multiply, where that pays.
     :raises InputError: a ``tensor`` leaf is neither an input nor a parameter.
     :raises TargetError: the device lacks a dtype.
     """
     from glenside.codegen.gpu.interface import check_dtypes
+    from glenside.codegen.gpu.streamed.problem import problem_of
+    from glenside.codegen.gpu.streamed.time import pays
 
     rows_last = _on_matrix_units(outputs, limits)
-    cut = cut_program(outputs, inputs, params, plain=True, rows_last=rows_last)
+
+    def chosen(product: Streamed) -> bool:
+        return streams and pays(problem_of(product), limits)
+
+    cut = cut_program(outputs, inputs, params, plain=True, rows_last=rows_last, streams=chosen)
     check_dtypes(cut, limits)
     return cut
 
@@ -207,6 +215,8 @@ class Refusals:
 
     mappings: Mapping[str, frozenset[ProductMapping]] = field(default_factory=dict)
     plain: frozenset[int] = frozenset()
+    streams: bool = True
+    """Whether products are computed with the rows that they multiply."""
 
     def with_more(self, made: _Steps, launches: Sequence[int], problem: Refused) -> Refusals:
         """The same and what these launches compute.
@@ -214,6 +224,8 @@ class Refusals:
         :raises Refused: ``problem``, where no other way is left.
         """
         mappings, plain = dict(self.mappings), set(self.plain)
+        if made.streamed & {made.owners[launch] for launch in launches}:
+            return Refusals(self.mappings, streams=False)  # Steps have other numbers then.
         for launch in launches:
             step = made.owners[launch]
             if step in made.mapped:
@@ -225,7 +237,7 @@ class Refusals:
                 raise problem
         if not launches:
             raise problem
-        return Refusals(mappings, frozenset(plain))
+        return Refusals(mappings, frozenset(plain), self.streams)
 
 
 @dataclass
@@ -240,6 +252,8 @@ class _Steps:
     products: dict[int, MappedProduct] = field(default_factory=dict)
     owners: list[int] = field(default_factory=list)
     mapped: dict[int, tuple[str, ProductMapping]] = field(default_factory=dict)
+    streamed: set[int] = field(default_factory=set)
+    """Steps that compute the rows they multiply."""
 
 
 def _steps(
@@ -276,6 +290,8 @@ def _steps(
                 made = make_kernels(builder, step, number, limits, dialect, noted)
             else:
                 made = [plain_kernel(builder, step, number, limits, dialect)]
+            if step.anchor in cut.streamed:
+                result.streamed.add(number)
             result.kernels += made
             result.owners += [number] * len(made)
             result.steps += made

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from dataclasses import replace
 
 from glenside.codegen.gpu import linear_maps
 from glenside.codegen.gpu.fallback import ElementNest, element_kernel
@@ -14,11 +16,16 @@ from glenside.codegen.gpu.rows.kernel import RowNest
 from glenside.codegen.gpu.rows.mapping import RowMapping
 from glenside.codegen.gpu.rows.space import RowSpace
 from glenside.codegen.gpu.space import ProductSpace, product_space
+from glenside.codegen.gpu.streamed.kernel import StreamedNest
+from glenside.codegen.gpu.streamed.problem import problem_of
+from glenside.codegen.gpu.streamed.time import best, best_on_units
+from glenside.codegen.gpu.streamed.warps import WarpStreamNest
 from glenside.codegen.gpu.tensor.printer import Unprintable
 from glenside.codegen.kernel.builder import KernelBuilder
 from glenside.codegen.program.record import Kernel
 from glenside.codegen.program.rows import reduces_rows
 from glenside.codegen.small_maps import small_map
+from glenside.errors import TargetError
 
 _LONG = 32
 """Elements of a single reduction from which on threads share them."""
@@ -41,7 +48,9 @@ def make_kernels(
     if mapped is not None:
         limits.check(mapped)
         return [mapped]
-    made = _product_kernels(builder, step, number, limits, dialect, choose)
+    made = _streamed_kernels(builder, step, number, limits, dialect)
+    if made is None:
+        made = _product_kernels(builder, step, number, limits, dialect, choose)
     if made is None:
         work = row_work(builder, step, number, limits, dialect)
         if work is not None:
@@ -51,6 +60,25 @@ def make_kernels(
     for kernel in made:
         limits.check(kernel)
     return made
+
+
+def _streamed_kernels(
+    builder: KernelBuilder, step: Kernel, number: int, limits: DeviceLimits, dialect: Dialect
+) -> list[DeviceKernel] | None:
+    """The kernel of a product that is computed with the rows it multiplies."""
+    if step.anchor is None or step.anchor not in builder.cut.streamed:
+        return None
+    builder.at_step(number)
+    streamed, name = builder.cut.streamed[step.anchor], f"step_{number}"
+    problem = problem_of(streamed)
+    if dialect == "cuda" and (on_units := best_on_units(problem, limits)) is not None:
+        with contextlib.suppress(Unprintable):
+            return [WarpStreamNest(builder, step, limits, streamed, on_units).device_kernel(name)]
+    mapping = best(problem, limits)
+    if mapping is None:
+        raise TargetError(f"{limits.name} has no room for rows of {problem}")
+    nest = StreamedNest(builder, step, limits, streamed, mapping)
+    return [replace(nest.device_kernel(name), predicted=mapping.predicted)]
 
 
 def _product_kernels(
@@ -119,9 +147,11 @@ def _row_kernels(work: Work[RowSpace]) -> list[DeviceKernel]:
 
 
 def space_of(builder: KernelBuilder, step: Kernel, limits: DeviceLimits) -> ProductSpace | None:
-    """The space of a step of the builder's program, None where it is no product, or a small map
-    that is written out."""
+    """The space of a step of the builder's program, None where it is no product, a small map that
+    is written out, or a product that is computed with the rows it multiplies."""
     if step.anchor is None or small_map(step.anchor, builder.cut.weights) is not None:
+        return None
+    if step.anchor in builder.cut.streamed:
         return None
     nest = ElementNest(builder, step, limits)
     return product_space(

@@ -21,9 +21,10 @@ from glenside.codegen.program.margins import find_margins
 from glenside.codegen.program.materialise import materialise
 from glenside.codegen.program.moving import move
 from glenside.codegen.program.placing import place
-from glenside.codegen.program.record import Cut
+from glenside.codegen.program.record import Cut, Streamed
 from glenside.codegen.program.rows import find_rows
 from glenside.codegen.program.storing import store
+from glenside.codegen.program.streaming import stream
 from glenside.codegen.storage import Array
 from glenside.language.shape import AccessType
 from glenside.language.term import Term
@@ -36,6 +37,7 @@ PASSES: Mapping[str, Pass] = {
     "materialise": materialise,
     "moving": move,
     "bounding": bound,
+    "streaming": stream,
     "fusing": fuse,
     "rows": find_rows,
     "blocking": block,
@@ -53,6 +55,7 @@ def cut_program(
     params: Mapping[str, Array],
     plain: bool = False,
     rows_last: bool = False,
+    streams: Callable[[Streamed], bool] | None = None,
 ) -> Cut:
     """The program with these outputs after all passes.
 
@@ -60,9 +63,10 @@ def cut_program(
     :param params: arrays of the other ``tensor`` leaves.
     :param plain: see :attr:`Cut.plain`.
     :param rows_last: see :attr:`Cut.rows_last`.
+    :param streams: see :attr:`Cut.streams`.
     :raises InputError: a ``tensor`` leaf is in neither.
     """
-    start = Cut(tuple(outputs), inputs, params, plain, rows_last)
+    start = Cut(tuple(outputs), inputs, params, plain, rows_last, streams)
     return [cut for _, cut in passed(start)][-1]
 
 

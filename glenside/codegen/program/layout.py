@@ -124,6 +124,8 @@ class _Layout:
         """The order of the axes of the kernel's loop space (its anchor's, else its own)."""
         if anchor is None:
             return self._order_like(term)
+        if anchor in self.cut.streamed:
+            return _order_of_heads(anchor, term in self.cut.outputs)
         if product is not None:
             self._make_view(product.pixels)
             self._bring_depth_inside(product.pixels)
@@ -177,6 +179,9 @@ class _Layout:
         rows = self.cut.rows.get(top)
         above: set[Term] = set() if anchor is None else {anchor}
         above |= set() if rows is None else {*rows.chain}
+        streamed = self.cut.streamed.get(top if anchor is None else anchor)
+        if streamed is not None:
+            above.add(streamed.scores)
         views: dict[Term, View | None] = {}
         divided: dict[Term, int] = {}
         for each in self.leaves.region(top):
@@ -333,6 +338,16 @@ class _Layout:
     def _home(self, term: Term, size: int) -> int:
         self.homes.append(Home(term, max(size, 1)))
         return len(self.homes) - 1
+
+
+def _order_of_heads(anchor: Term, named: bool) -> list[int]:
+    """The axes of a product of softmaxed rows: as they are ``named``, or with those of the last
+    axis that is shared, the heads, side by side in a row, as what follows reads them."""
+    pairs = anchor.children[0]
+    shared, rows = pairs["batch"], len(pairs.children[0].outer)
+    if named or not shared:
+        return list(range(anchor.type.rank))
+    return [*range(shared - 1), *range(shared, rows), shared - 1, *range(rows, anchor.type.rank)]
 
 
 def _spaced(shape: tuple[int, ...]) -> tuple[View, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -22,6 +22,17 @@ class Fused:
 
     anchor: Term
     over: View
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """A ``product`` of softmaxed rows, and what is computed inside its kernel beside it: the
+    ``softmax``, the product of ``scores`` below, and all between that nothing else reads."""
+
+    product: Term
+    softmax: Term
+    scores: Term
+    inside: frozenset[Term]
 
 
 @dataclass(frozen=True)
@@ -147,6 +158,8 @@ class Cut:
     rows_last: bool = False
     """What products compute lies with the rows of their resident operand innermost (a convolution's
     channels), and what is computed of it elementwise lies likewise."""
+    streams: Callable[[Streamed], bool] | None = None
+    """Whether a product is to be computed with the rows it multiplies; None: never."""
     # --- canonical
     origin: Mapping[Term, Term] = field(default_factory=dict)
     """Terms as the caller knows them, by the terms here."""
@@ -162,6 +175,8 @@ class Cut:
     """Terms that are materialised: each is an input or what a step computes."""
     relaid: frozenset[Term] = frozenset()
     """Those that only move what a small map computes, and are stored by it."""
+    # --- streaming
+    streamed: Mapping[Term, Streamed] = field(default_factory=dict)
     # --- fusing
     fused: Mapping[Term, Fused] = field(default_factory=dict)
     # --- rows
@@ -204,7 +219,7 @@ class Cut:
     def start(self) -> Cut:
         """The record before the first pass, given this one after the last."""
         outputs = tuple(map(self.known_as, self.outputs))
-        return Cut(outputs, self.types, self.params, self.plain, self.rows_last)
+        return Cut(outputs, self.types, self.params, self.plain, self.rows_last, self.streams)
 
     def known_as(self, term: Term) -> Term:
         """The term as the caller knows it."""

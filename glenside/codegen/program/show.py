@@ -67,6 +67,9 @@ def _marks(cut: Cut, term: Term, names: dict[Term, str]) -> Iterator[str]:
         yield "known"
     if term in cut.kept:
         yield "kept, as moved" if term in cut.relaid else "kept"
+    if term in cut.streamed:
+        streamed = cut.streamed[term]
+        yield f"with {names[streamed.softmax]} and {names[streamed.scores]} inside, in blocks"
     if term in cut.fused:
         yield f"with {names[cut.fused[term].anchor]} inside"
     if term in cut.rows:

@@ -13,10 +13,12 @@ from typing import Any
 from hypothesis import strategies as st
 
 from glenside.language import Term, builders
+from glenside.language.shape import FLOATS
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 _DTYPES = st.sampled_from(("int32", "int8", "float64"))
+_WIDE = st.sampled_from(("float64", "float32"))
 _FEW = st.integers(1, 2)
 
 
@@ -403,6 +405,102 @@ def scaled_attention(draw: Draw, most_batches: int = 2) -> Term:
     last = scores.children[0] if scores.op == "access" else scores
     rows = builders.compute("softmax", builders.access(last, shared + 1))
     return builders.compute("dot", builders.cart_prod(rows, v, shared))
+
+
+# --- cascades of reductions -----------------------------------------------------------------------
+
+
+def _along(row: Term, length: int) -> Term:
+    """``((o), ())`` repeated along an item axis."""
+    return builders.broadcast(builders.reshape(row, row.outer, (1,)), (*row.outer, length))
+
+
+def _pointwise(function: str, *operands: Term) -> Term:
+    """Of operands of one type, their items as they are."""
+    return builders.compute(function, builders.pair(*operands))
+
+
+@st.composite
+def softmaxes_of_rows(draw: Draw) -> Term:
+    """A softmax of rows, of any dtype it takes."""
+    outer = tuple(draw(st.lists(_size(3), max_size=3)))
+    x = _leaf("x", outer, (draw(_size(5)),), draw(st.sampled_from(("float64", *FLOATS))))
+    return builders.compute("softmax", x)
+
+
+def _with_factor(draw: Draw, x: Term) -> Term:
+    """Rows times a number each, or over it; now and then each number has its own."""
+    f = _leaf("f", x.outer, (), x.dtype)
+    if x.dtype in FLOATS and draw(st.booleans()):
+        powers = builders.compute("exp", f)  # Not by what may be zero.
+        return _pointwise("div", x, _along(powers, x.item[0]))
+    if len(x.item) == 1 and draw(st.integers(0, 3)):
+        factors = _along(f, x.item[0])
+    else:
+        factors = _leaf("f", x.outer, x.item, x.dtype)
+    sides = (x, factors) if draw(st.booleans()) else (factors, x)
+    function = "mul" if x.dtype in FLOATS or draw(st.integers(0, 3)) else "div"
+    return _pointwise(function, *sides)
+
+
+@st.composite
+def sums_with_factors(draw: Draw) -> Term:
+    """A sum of rows that are scaled each by its own number."""
+    outer, dtype = tuple(draw(st.lists(_size(3), max_size=2))), draw(_DTYPES)
+    scaled = _with_factor(draw, _leaf("x", outer, (draw(_size(4)),), dtype))
+    return builders.compute("sum", scaled, draw(st.sampled_from((None, None, "float64"))))
+
+
+@st.composite
+def products_with_factors(draw: Draw) -> Term:
+    """A ``dot`` whose first operand's rows are scaled each by its own number, then reordered."""
+    dtype = draw(_DTYPES)
+    shared = tuple(draw(st.lists(_size(2), max_size=2)))
+    rows, columns = (tuple(draw(st.lists(_size(3), max_size=2))) for _ in range(2))
+    k = draw(_size(4))
+    y = _leaf("y", shared + columns, (k,), dtype)
+    if draw(st.booleans()):
+        x = _with_factor(draw, _leaf("x", shared + rows, (k,), dtype))
+    else:
+        wanted = (*shared, *rows, k)
+        last = len(wanted) - 1
+        order = (*draw(st.permutations(range(last))), last)
+        if _seldom(draw) and last and wanted[last - 1] == k:  # The item comes from elsewhere.
+            order = (*range(last - 1), last, last - 1)
+        given = [0] * len(wanted)
+        for axis, at in enumerate(order):
+            given[at] = wanted[axis]
+        plain = _leaf("x", tuple(given[:last]), tuple(given[last:]), dtype)
+        x = builders.transpose(_with_factor(draw, plain), order)
+    return builders.compute("dot", builders.cart_prod(x, y, len(shared)))
+
+
+@st.composite
+def reductions_of_rows(draw: Draw) -> Term:
+    """A reduction along one axis or several, of a length that has equal parts or not."""
+    outer, dtype = tuple(draw(st.lists(_size(3), max_size=3))), draw(_DTYPES)
+    item = (draw(st.sampled_from((4, 6, 9, 2, 3, 1))), *((2,) if _seldom(draw) else ()))
+    function = draw(st.sampled_from(("max", "sum", "min", "prod")))
+    return builders.compute(function, _leaf("x", outer, item, dtype))
+
+
+@st.composite
+def powers_in_blocks(draw: Draw) -> Term:
+    """Powers against one reference a row, seen in blocks beside the maxima of the blocks."""
+    outer, dtype = tuple(draw(st.lists(_size(3), max_size=2))), draw(_WIDE)
+    blocks, width = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    x, m = _leaf("x", outer, (blocks * width,), dtype), _leaf("m", outer, (), dtype)
+    if draw(st.booleans()):
+        m = builders.compute("max", x)
+    powers = builders.compute("exp", _pointwise("sub", x, _along(m, blocks * width)))
+    parts = (blocks, width) if draw(st.integers(0, 3)) else (width, blocks)
+
+    def cut(of: Term, parts: tuple[int, int]) -> Term:
+        return builders.access(builders.reshape(of, outer, parts), len(outer) + 1)
+
+    tops = builders.compute("max", cut(x, parts))
+    sums = builders.compute("sum", cut(powers, (blocks, width)))
+    return builders.concat(len(outer), tops, sums)
 
 
 # --- layers in parts, and over steps -------------------------------------------------------------

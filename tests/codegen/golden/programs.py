@@ -31,6 +31,7 @@ from glenside.language.builders import (
     constant,
     elementwise,
     tensor,
+    transpose,
     windows,
 )
 from tests.codegen.codegen_help import convolution, weights
@@ -63,7 +64,12 @@ class Golden:
             ).source
         limits = device_profile(self.device)
         cut = cut_program(
-            [term], inputs, self.params, plain=True, rows_last=limits.has_matrix_units
+            [term],
+            inputs,
+            self.params,
+            plain=True,
+            rows_last=limits.has_matrix_units,
+            streams=lambda product: True,
         )
         builder = make_builder(cut)
         kernels = []
@@ -136,6 +142,14 @@ _B = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]], "floa
 _FILTERING = np.einsum("ik,jl->ijkl", _B, _B).reshape(16, 4, 4)
 
 
+def _attention(heads: int, tokens: int, width: int, dtype: str = "float32") -> Term:
+    """Rows that are softmaxed and multiplied in one kernel."""
+    q, k, v = (access(tensor(name, (heads, tokens, width), dtype), 2) for name in "qkv")
+    scores = compute("dot", cart_prod(q, k, 1))
+    rows = compute("softmax", access(scores, 2))
+    return compute("dot", cart_prod(rows, access(transpose(v, (0, 2, 1)), 2), 1))
+
+
 def _of_layer(dtype: str = "float32") -> dict[str, np.ndarray]:
     return {"w": weights(16, 8, 3, 3, dtype=dtype), "b": weights(1, 16, 1, 1, dtype=dtype)}
 
@@ -164,6 +178,8 @@ GOLDEN = {
         lambda: _product((64, 128, 64), "float16"),
         {"w": weights(128, 64, dtype="float16")},
     ),
+    "streamed": Golden("opencl:mali-g72", lambda: _attention(2, 33, 8), {}),
+    "streamed_units": Golden("cuda:sm_90", lambda: _attention(12, 128, 64, "float16"), {}),
     "brain_floats": Golden("cuda:sm_90", _brain_floats, {}),
 }
 """By the name of their file."""

@@ -35,9 +35,10 @@ def device_kernels(
     params: Mapping[str, np.ndarray],
     limits: DeviceLimits = POCL,
     choose: Any = None,
+    streams: Any = None,
 ) -> tuple[Cut, list[DeviceKernel]]:
     """The cut program and its launches in order, each by a name of its own."""
-    cut = cut_program(outputs, inputs, params, plain=True)
+    cut = cut_program(outputs, inputs, params, plain=True, streams=streams)
     builder = make_builder(cut)
     made: list[DeviceKernel] = []
     for number, step in enumerate(cut.steps):
@@ -54,12 +55,13 @@ def run_on_opencl(
     params: Mapping[str, np.ndarray] | None = None,
     limits: DeviceLimits = POCL,
     choose: Any = None,
+    streams: Any = None,
 ) -> list[np.ndarray]:
     """The outputs' values. All memory is poisoned first, and guard zones are checked after."""
     params = params or {}
     leaves = [term for term in topological_order(outputs) if term.op == "tensor"]
     inputs = {term["name"]: term.type for term in leaves if term["name"] not in params}
-    cut, kernels = device_kernels(outputs, inputs, params, limits, choose)
+    cut, kernels = device_kernels(outputs, inputs, params, limits, choose, streams)
     return Device(cut, kernels, limits).run(arrays)
 
 

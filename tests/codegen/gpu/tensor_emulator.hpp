@@ -507,6 +507,44 @@ inline void load_cells(unsigned (&cells)[4], const unsigned char* row) {
       std::memcpy(&cells[cell], own.rows[cell * 8 + lane / 4] + lane % 4 * 4, 4);
   meet(own.meeting, 32);
 }
+inline void load_turned_cells(unsigned (&cells)[4], const unsigned char* row) {
+  using namespace emulator;
+  const long at = row - fiber->group->local;
+  if (at < 0 || at + 16 > local_bytes || at % 16) report("a cell outside of local memory");
+  const int lane = fiber->thread % 32;
+  Warp& own = fiber->group->warps[fiber->thread / 32];
+  own.rows[lane] = row;
+  meet(own.meeting, 32);
+  if (problem.empty())
+    for (int cell = 0; cell < 4; ++cell)
+      for (int k = 0; k < 2; ++k)
+        std::memcpy((char*)&cells[cell] + k * 2,
+                    own.rows[cell * 8 + lane % 4 * 2 + k] + lane / 4 * 2, 2);
+  meet(own.meeting, 32);
+}
+inline float of_lane(float value, int bits) {
+  using namespace emulator;
+  const int lane = fiber->thread % 32;
+  Warp& own = fiber->group->warps[fiber->thread / 32];
+  std::memcpy(&own.a[lane][0], &value, 4);
+  meet(own.meeting, 32);
+  std::memcpy(&value, &own.a[lane ^ bits][0], 4);
+  meet(own.meeting, 32);
+  return value;
+}
+inline float power(float value) { return std::exp(value); }
+inline unsigned two_half(float low, float high) {
+  const half both[2] = {emulator::to_half(low), emulator::to_half(high)};
+  unsigned result;
+  std::memcpy(&result, both, 4);
+  return result;
+}
+inline unsigned two_bfloat(float low, float high) {
+  const bfloat both[2] = {emulator::to_bfloat(low), emulator::to_bfloat(high)};
+  unsigned result;
+  std::memcpy(&result, both, 4);
+  return result;
+}
 #define EMULATED_PRODUCT(name, kind)                                                   \
   inline void name(float (&sums)[4], const unsigned (&rows)[4], unsigned first,        \
                    unsigned second) {                                                  \

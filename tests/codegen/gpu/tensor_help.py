@@ -39,7 +39,7 @@ class Case:
     cut: Cut
     kernel: DeviceKernel
     inputs: Mapping[str, np.ndarray]
-    tiling: UnitTiling
+    tiling: UnitTiling | None
     rest: Sequence[DeviceKernel] = ()
     """The kernels behind the first, which adds nothing up where there are any."""
 

@@ -42,6 +42,6 @@ def test_all_passes_and_the_plan():
     assert [
         line.split()[1].rstrip(":") for line in text.splitlines() if line.startswith("after")
     ] == [*PASSES]
-    assert text.count("  (same)") == 5  # moving, bounding, rows, placing, margins
+    assert text.count("  (same)") == 6  # moving, bounding, streaming, rows, placing, margins
     assert "kernel_0(" in text.partition("plan: ")[2]
     assert text == show_passes(program.start, program.plan)

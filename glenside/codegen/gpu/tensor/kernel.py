@@ -53,7 +53,7 @@ def primitives(name: str = "primitives") -> str:
 
 def template(name: str = "product") -> str:
     """The text of the product."""
-    return _in_namespace((files(__package__) / f"{name}.cuh").read_text(encoding="utf-8"))
+    return in_namespace((files(__package__) / f"{name}.cuh").read_text(encoding="utf-8"))
 
 
 def multiplication(dtype: str, columns: int) -> str:
@@ -64,7 +64,7 @@ def multiplication(dtype: str, columns: int) -> str:
     kinds = f"{KINDS[dtype][1]}.{KINDS[dtype][1]}"
     rest = ", 1, 1" if dtype == "float32" else ", 1, 1, 0, 0"
     outputs = ", ".join(f'"+f"(d[{k}])' for k in range(count))
-    return _in_namespace(
+    return in_namespace(
         f"__device__ __forceinline__ void {multiplication_name(dtype, columns)}("
         f"float (&d)[{count}], unsigned long long a, unsigned long long b, bool add) {{\n"
         f'  asm volatile("{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{count + 2}, 0;\\n'
@@ -74,7 +74,8 @@ def multiplication(dtype: str, columns: int) -> str:
     )
 
 
-def _in_namespace(text: str) -> str:
+def in_namespace(text: str) -> str:
+    """The text among the other functions of ours."""
     return f"namespace glenside {{\n{text.rstrip()}\n}}  // namespace glenside\n"
 
 

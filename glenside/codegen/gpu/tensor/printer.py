@@ -18,7 +18,13 @@ from glenside.language.shape import FLOATS
 
 _FLOATS = replace(
     CUDA,
-    types={"float16": "float", "float32": "float", "int32": "int", "bool": "bool"},
+    types={
+        "float16": "float",
+        "float32": "float",
+        "int32": "int",
+        "uint8": "unsigned char",  # As bools lie in memory.
+        "bool": "bool",
+    },
     infinity="INFINITY",
     nan="NAN",
     bits_of={("float32", "int32"): "bits({value})"},
@@ -46,15 +52,18 @@ def print_expression(
     names: Mapping[Any, str],
     buffer: Callable[[Any], str],
     fetched: Callable[[Any], str | None] = lambda load: None,
+    rounds: bool = True,
 ) -> Value:
     """The text.
 
     :param names: what variables are called.
     :param buffer: what the pointer to a buffer is called.
     :param fetched: what the element that a load reads is called, where that was read before.
+    :param rounds: False leaves what is computed in halves as it is, in float32: for values that are
+        never stored.
     :raises Unprintable: a part has no form here.
     """
-    printer = _Floats(names, buffer, fetched)
+    printer = _Floats(names, buffer, fetched, rounds)
     try:
         text = printer.text(expression)
     except TargetError as problem:
@@ -103,11 +112,13 @@ class _Floats(Expressions):
         names: Mapping[Any, str],
         buffer: Callable[[Any], str],
         fetched: Callable[[Any], str | None],
+        rounds: bool,
     ) -> None:
         super().__init__(_FLOATS)
         self.names = {hash(variable): name for variable, name in names.items()}
         self.taken = {*names.values(), *_TAKEN}
         self.buffer, self.fetched = buffer, fetched
+        self.rounds = rounds
         self.mentions: set[str] = set()
 
     def _leaf(self, e: Any) -> Said | None:
@@ -126,17 +137,23 @@ class _Floats(Expressions):
         if type(e).__name__ in ("FloorDiv", "FloorMod") and str(e.ty) in FLOATS:
             raise Unprintable(type(e).__name__)
         said = yield from super()._infix(e, lane)
-        return (f"rounded({said[0]})", ATOM) if str(e.ty) == "float16" else said
+        return self._rounded(said) if str(e.ty) == "float16" else said
+
+    def _rounded(self, said: Said) -> Said:
+        return (f"rounded({said[0]})", ATOM) if self.rounds else said
 
     def _cast(self, inner: Said, source: str, target: str) -> Said:
         if target == "float16" and source != "float16":
-            return f"rounded({inner[0]})", ATOM
+            return self._rounded(inner)
         if (source, target) == ("float16", "float32"):
             return inner
         self.type_of(source)
         return super()._cast(inner, source, target)
 
     def _load(self, e: Any, lane: int | None) -> Steps:
+        if str(e.ty) == "uint8":
+            at = yield e.indices[0], None
+            return self.element_at(e.source, at), ATOM
         if str(e.ty) not in ("float16", "float32"):
             raise Unprintable(f"elements of {e.ty}")
         return (yield from self._number(e))
@@ -154,7 +171,7 @@ class _Floats(Expressions):
         if exact is None:
             return (yield from super()._let(e, lane))
         inner = yield exact, None
-        return f"rounded_bfloat({inner[0]})", ATOM
+        return (f"rounded_bfloat({inner[0]})", ATOM) if self.rounds else inner
 
     def _call(self, e: Any, lane: int | None) -> Steps:
         loaded = scalars.unloaded(e)

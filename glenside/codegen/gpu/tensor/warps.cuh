@@ -9,6 +9,26 @@ __device__ __forceinline__ void load_cells(unsigned (&cells)[4], const unsigned 
                : "r"(shared_address(row))
                : "memory");
 }
+// Likewise of cells that are turned: a lane gets two elements of column lane / 4, of neighbouring rows.
+__device__ __forceinline__ void load_turned_cells(unsigned (&cells)[4], const unsigned char* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(cells[0]), "=r"(cells[1]), "=r"(cells[2]), "=r"(cells[3])
+               : "r"(shared_address(row))
+               : "memory");
+}
+// What the lane has whose number differs in these bits.
+__device__ __forceinline__ float of_lane(float value, int bits) {
+  return __shfl_xor_sync(0xFFFFFFFF, value, bits);
+}
+__device__ __forceinline__ float power(float value) { return __expf(value); }
+__device__ __forceinline__ unsigned two_half(float low, float high) {
+  const half2 both = __floats2half2_rn(low, high);
+  return *(const unsigned*)&both;
+}
+__device__ __forceinline__ unsigned two_bfloat(float low, float high) {
+  const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+  return *(const unsigned*)&both;
+}
 
 // 16 rows by 8 positions and 32 bytes of the reduced axis: two cells of rows for each 16 bytes, and
 // one of positions.

@@ -1,0 +1,1 @@
+"""Products of softmaxed rows in one pass over blocks of the rows, which are never stored."""
