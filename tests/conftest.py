@@ -1,12 +1,16 @@
 """Settings that every test shares."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
 
 # Test processes share the cores: threads of NumPy in each would only wait for one another.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# Shells start what runs in the background with Ctrl-C ignored, for which tests of it would wait.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples on every run and machine: a red suite is red for everybody. For a wider search,
 # run `make test ARGS=--hypothesis-profile=search`.
