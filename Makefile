@@ -25,7 +25,7 @@ USABLE     = import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 12))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup venv test test-torch setup-torch lint format typecheck demo bench lock clean distclean
+.PHONY: help setup venv test test-torch setup-torch lint format typecheck docs demo bench lock clean distclean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -42,7 +42,8 @@ setup-torch: $(TORCH)/.installed ## Make .venv-torch, with PyTorch and its model
 
 test-torch: $(TORCH)/.installed ## Run the tests of the PyTorch front end and backend (ARGS, JOBS)
 	$(TORCH)/bin/python -m pytest -n $(JOBS) --dist worksteal \
-		tests/frontends/torch tests/test_torch_compile.py $(ARGS)
+		tests/frontends/torch tests/test_torch_compile.py \
+		tests/test_examples.py::test_a_pytorch_module_runs_on_a_target_of_the_users_choice $(ARGS)
 
 lint: $(STAMP) ## Check style and formatting
 	$(PY) -m ruff check $(ARGS)
@@ -54,6 +55,9 @@ format: $(STAMP) ## Rewrite the sources in the house style
 
 typecheck: $(STAMP) ## Check the types
 	$(PY) -m mypy $(ARGS)
+
+docs: $(VENV)/.docs ## Build the documentation's site in build/site, links and examples checked
+	NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(PY) -m mkdocs build --quiet $(ARGS)
 
 demo: $(STAMP) ## Optimise SqueezeNet for a systolic array and the CPU, run it, check the answer
 	$(PY) -m glenside.demo $(ARGS)
@@ -85,6 +89,10 @@ $(TORCH)/.installed: $(STAMP)
 	@$(PY) -m venv --clear $(TORCH)
 	@$(TORCH)/bin/python -m pip install -qq -c constraints.txt -e ".[test,torch]" \
 		torchvision timm transformers
+	@touch $@
+
+$(VENV)/.docs: $(STAMP)
+	@$(PY) -m pip install -qq -c constraints.txt -e ".[docs]"
 	@touch $@
 
 venv:

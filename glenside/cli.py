@@ -49,8 +49,8 @@ Array = np.ndarray[Any, Any]
 DEFAULT_TARGET = "cpu"
 
 app = typer.Typer(
-    add_completion=False,
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     help="Equality saturation for tensor programs: rewrite, offload, compile, run, check.",
 )
@@ -715,6 +715,24 @@ def targets(imports: ImportOption = None) -> None:
     _out.print(table)
     for problem in REGISTRY.broken():
         _err.print(Text(f"warning: {problem}", style="yellow"))
+
+
+@app.command()
+def doctor(as_json: Annotated[bool, _as_json("what was found")] = False) -> None:
+    """Say what is installed, what devices and compilers there are, and what is missing for what."""
+    from glenside.doctor import as_json as plain
+    from glenside.doctor import examine, machine
+
+    found = examine()
+    if as_json:
+        print(json.dumps(plain(found), indent=2))
+        return
+    _out.print(machine())
+    table = Table("", "", "", "")
+    for each in found:
+        mark = Text("ok", style="green") if each.found else Text("missing", style="yellow")
+        table.add_row(each.part, each.name, mark, each.told)
+    _out.print(table)
 
 
 @app.command("check-rules")

@@ -5,28 +5,33 @@ import io
 import re
 from pathlib import Path
 
+import pytest
+
+from glenside.hw_targets.registry import REGISTRY
+
 DOCS = Path(__file__).parents[1] / "docs"
-STEP = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
+PAGES = [
+    str(page.relative_to(DOCS))
+    for page in sorted(DOCS.rglob("*.md"))
+    if BLOCK.search(page.read_text("utf-8"))
+]
 
 
-def printed(page: str) -> list[tuple[str, str]]:
-    """What each block of code of a page prints, and what the page says; one goes on with what the
-    ones before it have."""
-    names: dict[str, object] = {}
-    found = []
-    for code, said in STEP.findall((DOCS / page).read_text()):
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            exec(code, names)
-        found.append((out.getvalue(), said))
-    return found
+@pytest.mark.parametrize("page", PAGES)
+def test_the_code_of_a_page_prints_what_the_page_says(page):
+    # One block goes on with what the ones before it have.
+    names: dict[str, object] = {"__name__": "docs"}
+    with REGISTRY.forgetting():
+        for code, said in BLOCK.findall((DOCS / page).read_text("utf-8")):
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                exec(code, names)
+            assert out.getvalue() == said, code
 
 
-def test_the_life_of_a_convolution():
-    steps = printed("life_of_a_convolution.md")
-    assert len(steps) == 7
-    for got, said in steps:
-        assert got == said
+def test_there_are_pages_with_code():
+    assert {"life_of_a_convolution.md", "guides/own_unit.md", "getting_started.md"} <= {*PAGES}
 
 
 def test_the_files_that_a_page_names_exist():

@@ -1,4 +1,4 @@
-"""Resolve ``.[dev]`` afresh, as on an empty machine, and write ``constraints.txt``."""
+"""Resolve ``.[dev,docs]`` afresh, as on an empty machine, and write ``constraints.txt``."""
 
 import json
 import re
@@ -19,7 +19,7 @@ def resolve() -> dict[str, str]:
         report = Path(scratch) / "report.json"
         command = [sys.executable, "-m", "pip", "install", "-qq", "--dry-run"]
         # What is installed now must not hold a version back.
-        command += ["--ignore-installed", "--report", str(report), "-e", ".[dev]"]
+        command += ["--ignore-installed", "--report", str(report), "-e", ".[dev,docs]"]
         subprocess.run(command, cwd=ROOT, check=True)
         installs = json.loads(report.read_text(encoding="utf-8"))["install"]
     found = (install["metadata"] for install in installs)

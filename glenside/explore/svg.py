@@ -10,30 +10,80 @@ from pathlib import Path
 from glenside.errors import GlensideError
 from glenside.files import write_text
 
-STYLE = """\
-text { font: 12px system-ui, sans-serif; fill: #1c2430; }
-.faint { fill: #5b6675; font-size: 11px; }
-.edge { fill: none; stroke: #8a94a3; stroke-width: 1.2; }
-.outer { fill: #dbe7fb; stroke: #1a5fcc; }
-.item { fill: #fdebd3; stroke: #b45309; }
-.window { fill: #b45309; fill-opacity: 0.35; stroke: #b45309; stroke-width: 2; }
-.leaf { fill: #eef1f5; stroke: #8a94a3; }
-.move { fill: #ffffff; stroke: #8a94a3; }
-.compute { fill: #dbe7fb; stroke: #1a5fcc; }
-.call { fill: #efdcf9; stroke: #8e2bbf; stroke-width: 2.5; }
-.host { fill: #fde2e2; stroke: #c02626; }
-.class { fill: #f6f7f9; stroke: #8a94a3; stroke-dasharray: 4 3; }
-.here { stroke: #1c2430; stroke-width: 2; }
-.chosen { stroke: #0c6b36; stroke-width: 2.5; }
-.cycle { stroke-dasharray: 3 3; }
-@media (prefers-color-scheme: dark) {
-  text { fill: #e6eaf0; } .faint { fill: #9aa7b8; }
-  .outer, .compute { fill: #17305a; stroke: #6cb0ff; } .item { fill: #4a3110; stroke: #f0a64b; }
-  .leaf, .move { fill: #1b212a; stroke: #6b7686; } .call { fill: #40205a; stroke: #d59af5; }
-  .host { fill: #5a1d1d; stroke: #f08a8a; } .class { fill: #12161c; stroke: #6b7686; }
-  .here { stroke: #e6eaf0; } .chosen { stroke: #5fd08c; }
+SCOPE = "glenside-drawing"
+"""The class of every picture: its style is of what is inside and of nothing else on a page."""
+
+_COLOURS = {
+    "ink": ("#1c2430", "#e6eaf0"),
+    "faint": ("#5b6675", "#9aa7b8"),
+    "line": ("#8a94a3", "#6b7686"),
+    "blue": ("#1a5fcc", "#6cb0ff"),
+    "on-blue": ("#dbe7fb", "#17305a"),
+    "amber": ("#b45309", "#f0a64b"),
+    "on-amber": ("#fdebd3", "#4a3110"),
+    "violet": ("#8e2bbf", "#d59af5"),
+    "on-violet": ("#efdcf9", "#40205a"),
+    "red": ("#c02626", "#f08a8a"),
+    "on-red": ("#fde2e2", "#5a1d1d"),
+    "green": ("#0c6b36", "#5fd08c"),
+    "box": ("#ffffff", "#1b212a"),
+    "leaf": ("#eef1f5", "#1b212a"),
+    "class": ("#f6f7f9", "#12161c"),
 }
-"""
+"""What is drawn with, in light and in dark."""
+
+_KINDS = {
+    "text": "font: 12px system-ui, sans-serif; fill: var(--ink)",
+    ".faint": "fill: var(--faint); font-size: 11px",
+    ".edge": "fill: none; stroke: var(--line); stroke-width: 1.2",
+    ".outer": "fill: var(--on-blue); stroke: var(--blue)",
+    ".item": "fill: var(--on-amber); stroke: var(--amber)",
+    ".window": "fill: var(--amber); fill-opacity: 0.35; stroke: var(--amber); stroke-width: 2",
+    ".leaf": "fill: var(--leaf); stroke: var(--line)",
+    ".move": "fill: var(--box); stroke: var(--line)",
+    ".compute": "fill: var(--on-blue); stroke: var(--blue)",
+    ".call": "fill: var(--on-violet); stroke: var(--violet); stroke-width: 2.5",
+    ".host": "fill: var(--on-red); stroke: var(--red)",
+    ".class": "fill: var(--class); stroke: var(--line); stroke-dasharray: 4 3",
+    ".here": "stroke: var(--ink); stroke-width: 2",
+    ".chosen": "stroke: var(--green); stroke-width: 2.5",
+    ".cycle": "stroke-dasharray: 3 3",
+}
+"""The kinds of shapes, and how each is drawn."""
+
+_DARK = (
+    "[data-jp-theme-light=false]",  # JupyterLab
+    ".vscode-dark",
+    "[data-md-color-scheme=slate]",  # Material for MkDocs
+    "[data-theme=dark]",
+)
+"""Pages that are dark whatever the system prefers."""
+
+_LIGHT = ("[data-jp-theme-light=true]", ".vscode-light", "[data-md-color-scheme=default]")
+
+
+def _style() -> str:
+    """A picture follows the page that it is in; on its own, or where that says nothing, the
+    system."""
+
+    def set_to(which: int) -> str:
+        return "; ".join(f"--{name}: {pair[which]}" for name, pair in _COLOURS.items())
+
+    def within(pages: Iterable[str]) -> str:
+        return ", ".join(f"{page} .{SCOPE}" for page in pages)
+
+    return "\n".join(
+        [
+            f".{SCOPE} {{ {set_to(0)} }}",
+            f"@media (prefers-color-scheme: dark) {{ .{SCOPE} {{ {set_to(1)} }} }}",
+            f"{within(_LIGHT)} {{ {set_to(0)} }}",
+            f"{within(_DARK)} {{ {set_to(1)} }}",
+            *(f".{SCOPE} {kind} {{ {how} }}" for kind, how in _KINDS.items()),
+        ]
+    )
+
+
+STYLE = _style()
 
 
 @dataclass(repr=False)
@@ -45,7 +95,7 @@ class Svg:
     parts: list[str] = field(default_factory=list)
 
     def rect(self, x: float, y: float, width: float, height: float, kind: str, **more: str) -> None:
-        """A rectangle of one of the kinds in :data:`STYLE`."""
+        """A rectangle of one of the kinds of shapes: an access's ``outer``, a ``call``..."""
         self._add("rect", {"x": x, "y": y, "width": width, "height": height, "class": kind}, more)
 
     def text(self, x: float, y: float, content: str, kind: str = "", anchor: str = "start") -> None:
@@ -79,8 +129,9 @@ class Svg:
     def __str__(self) -> str:
         width, height = round(self.width), round(self.height)
         return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-            f'width="{width}" height="{height}" role="img"><style>{STYLE}</style>'
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="{SCOPE}" '
+            f'viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
+            f"<style>{STYLE}</style>"
             f"{''.join(self.parts)}</svg>"
         )
 

@@ -559,6 +559,8 @@ def _declaring_module() -> str:
     """The module whose code is building an :class:`Accelerator`."""
     frame = inspect.currentframe()
     assert frame is not None
-    while frame.f_back is not None and frame.f_globals["__name__"] in (__name__, "dataclasses"):
+    ours = (__name__, "dataclasses")
+    while frame.f_back is not None and frame.f_globals.get("__name__") in ours:
         frame = frame.f_back
-    return str(frame.f_globals["__name__"])
+    # Code that is run from a text need not have a name.
+    return str(frame.f_globals.get("__name__", "__main__"))

@@ -114,3 +114,12 @@ def test_names_are_escaped_and_the_picture_can_be_written(tmp_path):
     assert picture.save(tmp_path / "p.svg").read_text().startswith("<svg")
     with pytest.raises(GlensideError, match="cannot write"):
         picture.save(tmp_path / "none" / "p.svg")
+
+
+def test_a_picture_styles_nothing_else_on_a_page():
+    style = parsed(draw_access(builders.tensor("x", (2, 3)))).find("{*}style").text
+    bodies = re.sub(r"@media[^{]*\{(.*?\})\s*\}", r"\1", style)
+    selectors = [each for group in re.findall(r"([^{}]+)\{", bodies) for each in group.split(",")]
+    assert len(selectors) > 15
+    for selector in selectors:
+        assert re.search(r"\.glenside-drawing\b", selector), selector

@@ -276,7 +276,7 @@ def _try(
     :param until_fired: not all programs, but until all rules have fired.
     """
     # By the order in which they were drawn; the same ones are drawn now and then.
-    programs = list(dict.fromkeys(_drawn(source, examples)))
+    programs = list(dict.fromkeys(drawn(source, examples)))
     sound: set[Term] = set()
     for start in range(0, len(programs), _TOGETHER):
         together = programs[start : start + _TOGETHER]
@@ -296,7 +296,7 @@ def _try(
             return
 
 
-def _drawn(source: SearchStrategy[Term], examples: int) -> list[Term]:
+def drawn(source: SearchStrategy[Term], examples: int) -> list[Term]:
     """So many programs, always the same; none where the source has none."""
     programs: list[Term] = []
     _given(source, examples, programs.append, smallest=False)

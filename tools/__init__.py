@@ -1,0 +1,1 @@
+"""What makes files that are checked in, and the documentation."""
