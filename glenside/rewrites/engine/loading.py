@@ -327,7 +327,8 @@ class Tables:
 
         :returns: what it put there, with which :func:`put` does it again.
         """
-        rows = {**self._rows, "load_text": [(n, text) for text, n in self._texts.items()]}
+        texts: list[Row] = [(number, text) for text, number in self._texts.items()]
+        rows = {**self._rows, "load_text": texts}
         self._rows.clear()
         put(egraph, rows)
         return rows
