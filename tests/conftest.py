@@ -1,6 +1,7 @@
 """Settings that every test shares."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -10,6 +11,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # What a test compiles is not found by another run, and leaves nothing with the user.
 os.environ["GLENSIDE_CACHE"] = "off"
+
+# Shells start what runs in the background with Ctrl-C ignored, for which tests of it would wait.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples on every run and machine: a red suite is red for everybody. For a wider search,
 # run `make test ARGS=--hypothesis-profile=search`.

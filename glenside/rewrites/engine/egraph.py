@@ -22,9 +22,11 @@ from glenside.rewrites.engine.loading import (
     BIRTH,
     STAMP,
     WATCH,
+    Rows,
     Tables,
     birth_declarations,
     constructor,
+    put,
     watch_declarations,
 )
 from glenside.rewrites.engine.program import ACCESS, OPERANDS, program_for
@@ -72,6 +74,7 @@ class EGraph:
         self._roots: tuple[Term, ...] = ()
         self._regions: list[tuple[list[int], list[int]]] = []
         self._tables = Tables(())
+        self._loaded: Rows = {}
         self._unseen: dict[int, tuple[str, Any]] = {}
         self._known_sizes: dict[str, int] | None = None
 
@@ -111,7 +114,7 @@ class EGraph:
 
     def _load(self, tables: Tables) -> None:
         self._tables = tables
-        tables.load(self._egg)
+        self._loaded = tables.load(self._egg)
         self._known_sizes = None
         self._infer_types("loading")
 
@@ -125,6 +128,31 @@ class EGraph:
             inferred = self._infer_types(rule.described)
             return replace(step, reports=step.reports + inferred.reports)
         return step
+
+    def tried(self, rule: Rule) -> tuple[Step, int]:
+        """What :meth:`apply` would do, and how many e-nodes there would be; on a copy, which takes
+        as much memory as there is of the e-graph.
+
+        :raises UnsoundRewrite: likewise.
+        """
+        self._egg.run_program(bindings.Push(1))
+        step = self.apply(rule)
+        nodes, _ = self.size()
+        self._pop()
+        return step, nodes
+
+    def rewind(self, applied: Sequence[Rule]) -> None:
+        """Goes back to what these steps made of what was loaded; takes as long as they did."""
+        self._pop()
+        self._egg.run_program(bindings.Push(1))
+        put(self._egg, self._loaded)
+        self._infer_types("loading")
+        for rule in applied:
+            self.apply(rule)
+
+    def _pop(self) -> None:
+        self._egg.run_program(bindings.Pop(_SPAN, 1))
+        self._known_sizes = None
 
     def note_unions(self, rule: Rule, relation: str) -> Reader:
         """Matches a rule, but enters what it would equate into a relation; the e-graph is then

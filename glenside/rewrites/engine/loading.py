@@ -47,6 +47,8 @@ FEW = 40
 """Tables up to this long are sent as commands: writing a file costs more."""
 
 Row = Sequence[int | str]
+Rows = Mapping[str, Sequence[Row]]
+"""What stands in the tables, by their names."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:(){}\[\],=+*@#-]+")
 _SPAN = bindings.RustSpan("glenside", 0, 0)
@@ -320,12 +322,22 @@ class Tables:
             number = known
         return number
 
-    def load(self, egraph: bindings.EGraph) -> None:
-        """Puts everything into ``egraph``, whose program has the :func:`declarations`."""
-        texts = [(number, text) for text, number in self._texts.items()]
-        _insert(egraph, {**self._rows, "load_text": texts})
+    def load(self, egraph: bindings.EGraph) -> Rows:
+        """Puts everything into ``egraph``, whose program has the :func:`declarations`.
+
+        :returns: what it put there, with which :func:`put` does it again.
+        """
+        texts: list[Row] = [(number, text) for text, number in self._texts.items()]
+        rows = {**self._rows, "load_text": texts}
         self._rows.clear()
-        in_background(egraph.parse_and_run_program, f"(run-schedule (saturate (run {RULESET})))")
+        put(egraph, rows)
+        return rows
+
+
+def put(egraph: bindings.EGraph, rows: Rows) -> None:
+    """Inserts rows into the tables to load from, and builds the terms."""
+    _insert(egraph, rows)
+    in_background(egraph.parse_and_run_program, f"(run-schedule (saturate (run {RULESET})))")
 
 
 def load_functions(egraph: bindings.EGraph) -> None:
@@ -336,7 +348,7 @@ def load_functions(egraph: bindings.EGraph) -> None:
     _insert(egraph, tables)
 
 
-def _insert(egraph: bindings.EGraph, tables: Mapping[str, Sequence[Row]]) -> None:
+def _insert(egraph: bindings.EGraph, tables: Rows) -> None:
     commands: list[Any] = []
     for name, rows in tables.items():
         filed = [row for row in rows if _fits_file(row)] if len(rows) > FEW else []

@@ -1,6 +1,7 @@
 """Limits, reasons to stop, and unsound rules."""
 
 import dataclasses
+import functools
 import re
 from collections.abc import Iterator
 
@@ -18,6 +19,7 @@ from glenside.rewrites import (
     rewrite_rule,
     rule_named,
     saturate,
+    tile_to,
 )
 from glenside.rewrites.engine import egraph
 from glenside.rewrites.engine.egraph import EGraph
@@ -46,6 +48,29 @@ def grow() -> Iterator[RewriteOrRule]:
 GROW = RuleSet("grow", (grow(),))
 
 
+@rewrite_rule("commute-a-sum", exact=False)
+def commute() -> Iterator[RewriteOrRule]:
+    """x + y = y + x."""
+    x, y = vars_("x y", Access)
+    yield rewrite(x.pair(y).compute("add", "")).to(y.pair(x).compute("add", ""))
+
+
+@rewrite_rule("associate-a-sum", exact=False)
+def associate() -> Iterator[RewriteOrRule]:
+    """x + (y + z) = (x + y) + z."""
+    x, y, z = vars_("x y z", Access)
+    right = x.pair(y.pair(z).compute("add", "")).compute("add", "")
+    yield rewrite(right).to(x.pair(y).compute("add", "").pair(z).compute("add", ""))
+
+
+def total(terms: int) -> Term:
+    """x0 + (x1 + ...)."""
+    leaves = [builders.access(builders.tensor(f"x{i}", (3,)), 0) for i in range(terms)]
+    return functools.reduce(
+        lambda rest, x: builders.compute("add", builders.pair(x, rest)), reversed(leaves)
+    )
+
+
 def test_a_fixed_point_is_saturated() -> None:
     result = saturate([program()], [LAYOUT])
     assert result.stop_reason is StopReason.SATURATED
@@ -55,11 +80,54 @@ def test_a_fixed_point_is_saturated() -> None:
     assert (result.nodes, result.classes) == (3, 2)
 
 
-def test_the_node_limit_stops_growth_soon_after() -> None:
-    result = saturate([program()], [GROW], node_limit=100)
+def product(size: int) -> Term:
+    a, b = (builders.access(builders.tensor(name, (size, size)), 1) for name in "ab")
+    return builders.compute("dot", builders.cart_prod(a, b))
+
+
+EXPLOSIVE = {
+    "padding": (program(), [GROW]),
+    "tiles": (product(256), tile_to(4, 4)),
+    "sums": (total(8), [RuleSet("sums", (commute(), associate()))]),
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "limit"),
+    [
+        ("padding", 25),
+        ("padding", 100),
+        *(("tiles", limit) for limit in (25, 300, 1_000, 4_000, 10_000)),
+        *(("sums", limit) for limit in (35, 300, 1_000, 4_000)),
+    ],
+)
+def test_no_step_goes_beyond_the_node_limit(case: str, limit: int) -> None:
+    term, rules = EXPLOSIVE[case]
+    result = saturate([term], rules, node_limit=limit)
     assert result.stop_reason is StopReason.NODE_LIMIT
-    assert 100 < result.nodes < 300
-    assert contains(result.egraph, program()) == result.egraph.roots[0]
+    assert result.nodes <= limit
+    assert contains(result.egraph, term) == result.egraph.roots[0]
+    # What was undone left no trace: the steps that are told make what there is.
+    again = EGraph([rule for each in rules for rule in each])
+    again.load([term])
+    for step in result.steps:
+        again.apply(step.rule)
+    assert again.size() == (result.nodes, result.classes)
+    # Each rule refused would have gone beyond it, so there is no room left for one of its steps.
+    assert result.refused
+    for own in (own for each in rules for own in each if own.name in result.refused):
+        _, nodes = again.tried(own)
+        assert nodes > limit
+        assert again.size() == (result.nodes, result.classes)
+
+
+def test_a_rule_that_is_refused_leaves_its_room_to_others() -> None:
+    result = saturate([program()], [GROW, LAYOUT], node_limit=5)
+    assert result.refused == ("grow",)
+    assert result.rules["merge-transposes"] > 0
+    assert result.nodes <= 5
+    again = saturate([program()], [GROW, LAYOUT], node_limit=5)
+    assert (again.egraph, again.refused) == (result.egraph, result.refused)
 
 
 def test_a_program_beyond_the_node_limit_is_left_as_it_is() -> None:
