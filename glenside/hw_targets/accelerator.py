@@ -34,6 +34,7 @@ from glenside.hw_targets.declare import samples, template
 from glenside.hw_targets.declare.alternatives import require_same
 from glenside.hw_targets.declare.batching import BATCH, Batched, batched
 from glenside.hw_targets.declare.checked import CheckedDeclaration
+from glenside.hw_targets.declare.claimed import require as require_claims
 from glenside.hw_targets.declare.denotation import Denoted
 from glenside.hw_targets.declare.fields import check_fields, is_number
 from glenside.hw_targets.declare.forms import UNDONE, Form, forms
@@ -470,9 +471,7 @@ def _check(a: Accelerator) -> CheckedDeclaration:
         operands, term, parameters, names, conditions, others, splits, dtypes, tiles
     )
     if a.tile or a.lanes:
-        from glenside.hw_targets.declare import claims
-
-        claims.require(a, checked, declared)
+        require_claims(a, checked, declared)
     return checked
 
 
