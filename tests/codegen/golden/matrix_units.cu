@@ -8,6 +8,8 @@
 
 // (what is written by hand)
 
+// (what is written by hand)
+
 // A launch may begin while the one before it ends: before it touches what others wrote, it waits.
 static __device__ __forceinline__ int after_earlier_kernels() {
 #if __CUDA_ARCH__ >= 900

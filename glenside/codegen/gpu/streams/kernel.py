@@ -77,6 +77,7 @@ class StreamNest(UnitNest[StreamTiling]):
             f"  streamed_product(shape, map, lines_of_all);\n}}\n"
         )
         library = (
+            primitives("common"),
             primitives(),
             primitives("pipeline"),
             multiplication(self.dtype, tiling.columns_each),

@@ -46,9 +46,12 @@ _UNROLLED = 64
 
 
 def primitives(name: str = "primitives") -> str:
-    """The text of what the device does: instructions, and types."""
-    text = (files(__package__) / f"{name}.cuh").read_text(encoding="utf-8")
-    return f"{primitives('common')}\n{text}" if name == "primitives" else text
+    """The text of what the device does: instructions, and types.
+
+    All others stand on ``common``. What several kernels of a program name is declared once, so each
+    piece has to be named by itself.
+    """
+    return (files(__package__) / f"{name}.cuh").read_text(encoding="utf-8")
 
 
 def template(name: str = "product") -> str:

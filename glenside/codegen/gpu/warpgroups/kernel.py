@@ -34,6 +34,7 @@ class WarpgroupNest(UnitNest[WarpgroupTiling]):
             f"  matrix_product(shape, local);\n}}\n"
         )
         library = (
+            primitives("common"),
             primitives(),
             multiplication(self.dtype, tiling.columns_each),
             template("operands"),
