@@ -17,7 +17,7 @@ QUESTIONS = 100_000
 """For one rule, about integers; most need a few hundred, none that is proved over two thirds."""
 RESOURCES = 4_000_000
 """What a solver may spend on one question, in its own unit: about a second and a half."""
-SECONDS = 600.0
+SECONDS = 120.0
 """Of computing, for one rule."""
 EXAMPLES = 100
 """Random programs on which a rule is tried that is neither proved nor refuted."""
