@@ -22,8 +22,8 @@ settings.register_profile("search", deadline=None, print_blob=True, max_examples
 settings.load_profile("repeatable")
 
 
-@pytest.fixture
-def forget_declarations():
+@pytest.fixture(autouse=True)
+def _nothing_stays_declared():
     """What a test declares is known in that test only."""
     from glenside.hw_targets.registry import REGISTRY
 

@@ -581,7 +581,7 @@ Accelerator(
 
 
 @pytest.fixture
-def my_unit(tmp_path, forget_declarations):
+def my_unit(tmp_path):
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "beside.py").write_text("DEPTH = 8192")
     (tmp_path / "lib" / "imported_unit.py").write_text(MY_UNIT)

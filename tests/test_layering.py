@@ -28,7 +28,9 @@ IMPORTS = {
     "explain": "hw_targets extraction rewrites language",
     "explore": "extraction rewrites language",
     "check": "explain hw_targets language",
-    "shapes": "codegen explain exporters frontends hw_targets language program saved_folder",
+    "shapes": (
+        "calling codegen explain exporters frontends hw_targets language program saved_folder"
+    ),
 }
 """What the files of a package may import, beside :data:`BASE` (``language`` but the errors)."""
 

@@ -34,10 +34,10 @@ from glenside.hw_targets.declare import samples, template
 from glenside.hw_targets.declare.alternatives import require_same
 from glenside.hw_targets.declare.batching import BATCH, Batched, batched
 from glenside.hw_targets.declare.checked import CheckedDeclaration
-from glenside.hw_targets.declare.claimed import require as require_claims
 from glenside.hw_targets.declare.denotation import Denoted
 from glenside.hw_targets.declare.fields import check_fields, is_number
 from glenside.hw_targets.declare.forms import UNDONE, Form, forms
+from glenside.hw_targets.declare.required import require as require_claims
 from glenside.hw_targets.declare.sizes import Condition, Size
 from glenside.hw_targets.declare.template import OperandType, Template
 from glenside.hw_targets.declare.tiling import Declaration, Tiling, tiling

@@ -8,6 +8,7 @@ import pytest
 from glenside.codegen.compile import compile_terms
 from glenside.frontends.lowering import phrases
 from glenside.hw_targets.registry import find_target
+from glenside.language import topological_order
 from glenside.language.builders import access, compute, pad, slice_, tensor
 
 SIZE = 20
@@ -78,7 +79,7 @@ def numbers():
 
 
 def compiled(term, target="cpu"):
-    inputs = {"x": tensor("x", term.shape).type}
+    inputs = {"x": next(t.type for t in topological_order([term]) if t.op == "tensor")}
     if target == "cpu":
         return compile_terms([term], inputs, {}, threads=1)
     return find_target(target).compile([term], inputs, {})

@@ -10,11 +10,6 @@ from tests.explain.helpers import optimised
 from tests.models import small_network
 
 
-@pytest.fixture(autouse=True)
-def _nothing_stays_declared(forget_declarations):
-    """Each test here may declare what it likes."""
-
-
 def gemm(**others):
     """A unit for products of matrices."""
     return glenside.Accelerator(

@@ -1,15 +1,18 @@
 """That programs equal their models is shown by the rules it takes, and by no fewer."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 import glenside
 from glenside.errors import GlensideError
+from glenside.explain import proof as proofs
 from glenside.explain.proof import ProgramProof, RuleUsed, prove_program
 from glenside.explain.records import RuleStep
 from glenside.language import builders as b
 from glenside.rewrites.ruleset import RuleSet, rewrite_rule
+from glenside.rewrites.soundness.proofs import ledger
 from glenside.rewrites.vocabulary import Access
 from tests.explain.helpers import optimised
 from tests.models import small_network
@@ -45,7 +48,16 @@ def test_a_convolution_is_a_product_of_matrices_by_these_rules(run) -> None:
     ]
     assert proof.minimal and not proof.sampled
     assert "dot([o|i]X) -> [o|](dot X)" in str(proof)
-    # One of them is proved up to a number of axes only.
+    assert proof.proved and proof.bounded == ()
+
+
+def test_a_rule_that_is_proved_for_some_ranks_only_is_told(run, monkeypatch) -> None:
+    def up_to_two(rule):
+        verdict = ledger.verdict_of(rule)
+        return replace(verdict, ranks=2) if verdict.rule == "flatten-unflatten" else verdict
+
+    monkeypatch.setattr(proofs, "verdict_of", up_to_two)
+    proof = proof_of(run)
     assert proof.bounded == ("flatten-unflatten",) and not proof.proved
     assert str(proof).endswith("axes beyond those of these rules (flatten-unflatten)")
 

@@ -219,7 +219,7 @@ def test_names_may_be_anything(name, tmp_path):
         np.testing.assert_array_equal(got, want)
 
 
-def test_units_whose_names_are_alike_are_two_functions(tmp_path, forget_declarations):
+def test_units_whose_names_are_alike_are_two_functions(tmp_path):
     for name, operands in (("twin-unit", "register sizes"), ("twin_unit", "register result")):
         x, w = operands.split()
         glenside.Accelerator(

@@ -100,7 +100,7 @@ def test_one_table_tells_all_of_a_unit():
 # --- what a program of one's own adds -----------------------------------------------------------
 
 
-def test_a_declaration_is_known_at_once_unless_that_is_left_to_the_list(forget_declarations):
+def test_a_declaration_is_known_at_once_unless_that_is_left_to_the_list():
     Accelerator("test-now", **GEMM)
     assert find_target("test-now").units == ("test-now",)
     later = Accelerator("test-later", known=False, **GEMM)
@@ -113,7 +113,7 @@ def test_a_declaration_is_known_at_once_unless_that_is_left_to_the_list(forget_d
     assert find_unit("test-later").rule() is later.rule()
 
 
-def test_what_is_no_declaration_is_refused(forget_declarations):
+def test_what_is_no_declaration_is_refused():
     with pytest.raises(TargetError, match="42 declares no unit and no target"):
         REGISTRY.add(42)
 
@@ -141,9 +141,7 @@ def test_what_a_block_adds_is_taken_off_behind():
         pytest.param(ONE.replace("    known=False,\n", ""), "tiny_unit", id="by itself"),
     ],
 )
-def test_a_target_of_another_distribution_is_found_by_its_name(
-    module, value, distribution, forget_declarations
-):
+def test_a_target_of_another_distribution_is_found_by_its_name(module, value, distribution):
     distribution("tiny_unit", module, **{"tiny-gemm": value})
     x, w = np.arange(12.0).reshape(3, 4), np.arange(20.0).reshape(5, 4)
     program = glenside.optimize(product(), target="tiny-gemm")
@@ -152,9 +150,7 @@ def test_a_target_of_another_distribution_is_found_by_its_name(
     np.testing.assert_allclose(program(given), x @ w.T)
 
 
-def test_a_target_of_another_distribution_is_listed_and_its_calls_are_known(
-    distribution, forget_declarations
-):
+def test_a_target_of_another_distribution_is_listed_and_its_calls_are_known(distribution):
     distribution("tiny_unit", ONE, anything="tiny_unit")
     x, w = product().children[0].children
     call = b.call("tiny-gemm", (), x, w)
@@ -166,9 +162,7 @@ def test_a_target_of_another_distribution_is_listed_and_its_calls_are_known(
     assert find_target("vta+tiny-gemm").name == "vta+tiny-gemm"
 
 
-def test_a_target_with_options_and_a_unit_of_the_language_are_declarations_too(
-    distribution, forget_declarations
-):
+def test_a_target_with_options_and_a_unit_of_the_language_are_declarations_too(distribution):
     module = """
     from glenside.hw_targets import TargetKind, find_target
     from glenside.language import Unit
@@ -203,9 +197,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_one_is_one_clear_error_and_hinders_no_other(
-    kind, distribution, forget_declarations
-):
+def test_a_broken_one_is_one_clear_error_and_hinders_no_other(kind, distribution):
     module, told = BROKEN[kind]
     distribution("tiny_broken", module, **{"tiny-broken": "tiny_broken"})
     distribution("tiny_unit", ONE, **{"tiny-gemm": "tiny_unit"})
@@ -223,7 +215,7 @@ def test_a_broken_one_is_one_clear_error_and_hinders_no_other(
         find_target("nothing")
 
 
-def test_a_missing_attribute_is_named(distribution, forget_declarations):
+def test_a_missing_attribute_is_named(distribution):
     distribution("tiny_unit", ONE, **{"tiny-gemm": "tiny_unit:GEMMM"})
     with pytest.raises(TargetError, match=r"tiny_unit:GEMMM\) of tiny_unit 1.5 .*'GEMMM'"):
         find_target("tiny-gemm")

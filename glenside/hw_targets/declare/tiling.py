@@ -358,7 +358,8 @@ def _least(
     lanes: Mapping[str, int],
 ) -> str:
     """The least sizes at which cutting or padding gives something else, for a message."""
-    low = frozenset({name} if how == "lowest" else ())
+    # The last part of a maximum is filled with what no maximum is.
+    low = frozenset({name} if how in ("lowest", "max") else ())
     for length in itertools.takewhile(lambda each: each <= SMALL, lengths):
         small = samples(declared.names, declared.conditions, {name: length}, distinct=False)
         least = sorted(itertools.islice(small, 64), key=lambda each: sum(each.values()))

@@ -28,11 +28,6 @@ def number(value):
     return f"(broadcast (M N) (unsqueeze 0 (unsqueeze 0 (constant {value} ()))))"
 
 
-@pytest.fixture(autouse=True)
-def _nothing_stays_declared(forget_declarations):
-    """Each test here may declare what it likes."""
-
-
 def declared(operands, computes, **options):
     return Accelerator("test-cut", operands=operands, computes=computes, **options)
 

@@ -28,11 +28,6 @@ SHIPPED = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _nothing_stays_declared(forget_declarations):
-    """Each test here may declare what it likes."""
-
-
 @pytest.mark.parametrize("side", ["x", "y"])
 @pytest.mark.parametrize("value", [0, 1])
 @pytest.mark.parametrize("name", FOLDS)

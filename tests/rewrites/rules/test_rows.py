@@ -11,11 +11,6 @@ from glenside.rewrites.soundness import check_fires
 from tests.effort import tries
 
 
-@pytest.fixture(autouse=True)
-def _nothing_stays_declared(forget_declarations):
-    """Each test here may declare what it likes."""
-
-
 @pytest.mark.parametrize("function", ["softmax", "sum", "argmax"])
 def test_it_is_sound(function: str) -> None:
     check_fires(rows_of(function), examples=tries(40))
