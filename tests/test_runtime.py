@@ -8,7 +8,9 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import textwrap
+import tomllib
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -153,6 +155,32 @@ def test_the_wheel_runs_a_program_and_is_small(tmp_path):
     path = f"{installed}:{alone(tmp_path / 'packages', 'numpy')}"
     run(RUNS, path, tmp_path / "program", tmp_path / "x.npy", tmp_path / "y.npy")
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), np.exp(values), rtol=1e-5)
+
+
+def test_the_source_distribution_has_all_that_is_checked_in(tmp_path):
+    """Who gets the sources from an index can run the tests and build the pages."""
+    listed = ["git", "-C", str(ROOT), "ls-files"]
+    known = subprocess.run(listed, capture_output=True, text=True, check=False)
+    if known.returncode:
+        pytest.skip("these sources are not in a repository")
+    files = [each for each in known.stdout.splitlines() if (ROOT / each).is_file()]
+    for each in files:
+        (tmp_path / "source" / each).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / each, tmp_path / "source" / each)
+    (backend,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    tools = tmp_path / "tools"
+    got = subprocess.run([*pip, "--target", str(tools), backend], capture_output=True, check=False)
+    if got.returncode:
+        pytest.skip("pip cannot install the build's tools here")
+    code = f"from setuptools.build_meta import build_sdist; build_sdist({str(tmp_path)!r})"
+    command = [sys.executable, "-c", code]
+    env = {**os.environ, "PYTHONPATH": str(tools)}
+    subprocess.run(command, cwd=tmp_path / "source", env=env, check=True, capture_output=True)
+    (archive,) = tmp_path.glob("glenside-*.tar.gz")
+    with tarfile.open(archive) as opened:
+        packed = {each.partition("/")[2] for each in opened.getnames()}
+    assert not [each for each in files if each not in packed]
 
 
 # --- threads --------------------------------------------------------------------------------------
