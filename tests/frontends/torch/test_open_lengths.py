@@ -2,13 +2,15 @@
 
 import numpy as np
 import pytest
-import torch
-from torch import nn
-from torch.export import Dim
 
-import glenside
-from glenside.errors import GlensideError, InputError
-from glenside.frontends.open_lengths import open_model
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (make test-torch)")
+
+from torch import nn  # noqa: E402
+from torch.export import Dim  # noqa: E402
+
+import glenside  # noqa: E402
+from glenside.errors import GlensideError, InputError  # noqa: E402
+from glenside.frontends.open_lengths import open_model  # noqa: E402
 
 
 class Net(nn.Module):
