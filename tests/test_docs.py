@@ -44,3 +44,10 @@ def test_the_files_that_a_page_names_exist():
         for name in names
         if not ((root / "glenside" / name).exists() or (root / name).exists())
     ]
+
+
+def test_the_search_needs_no_network():
+    """The theme fetches what runs it in a page opened as a file, unless the site brings it."""
+    brought = re.findall(r"polyfills: \[(.*)\]", (DOCS.parent / "mkdocs.yml").read_text("utf-8"))
+    assert brought == ["assets/iframe-worker.js"]
+    assert "window.Worker=" in (DOCS / brought[0]).read_text("utf-8")
