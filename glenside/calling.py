@@ -6,7 +6,7 @@ executable's inputs, and :class:`BoundProgram` has its buffers checked when it i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -20,6 +20,16 @@ from glenside.language import AccessType, Requirement
 
 Array = np.ndarray[Any, Any]
 Types = Mapping[str, AccessType]
+
+
+def picked(positions: Collection[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """What takes the elements at these positions."""
+    if not positions:
+        return lambda args: ()
+    if len(positions) == 1:
+        (only,) = positions
+        return lambda args: (args[only],)
+    return itemgetter(*positions)
 
 
 class Caller:
@@ -37,9 +47,7 @@ class Caller:
         self._call: Callable[..., list[Any]] | None = getattr(executable, "call", None)
         self._bind = getattr(executable, "bind", None)
         names, there = list(inputs), list(getattr(executable, "names", inputs))
-        self._reordered = (
-            None if there == names else itemgetter(*(names.index(each) for each in there))
-        )
+        self._reordered = None if there == names else picked([names.index(each) for each in there])
         self.quick = self._call if not requirements and self._reordered is None else None
         """What takes the values as they are; None where more has to be done."""
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
-from operator import attrgetter, itemgetter
+from collections.abc import Collection, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
+from glenside.calling import picked
 from glenside.errors import GlensideError, InputError, ModelError
 from glenside.frontends.lowering.half_precision import widened_halves
 from glenside.frontends.torch.exporting import export
@@ -230,9 +231,9 @@ class _Watched:
     """
 
     def __init__(self, args: Sequence[Any], positions: Collection[int]) -> None:
-        self._of = _picked(positions)
+        self._of = picked(positions)
         # Inference tensors have none.
-        self._counted = _picked([at for at in positions if not args[at].is_inference()])
+        self._counted = picked([at for at in positions if not args[at].is_inference()])
         self._gone = False
         self._references = [weakref.ref(each, self._lost) for each in self._of(args)]
         self._ids = tuple(map(id, self._of(args)))
@@ -252,16 +253,6 @@ class _Watched:
 
 _CHANGES = attrgetter("_version")
 """PyTorch's counter of changes in place, which its documentation names for this."""
-
-
-def _picked(positions: Collection[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """What takes the elements at these positions."""
-    if not positions:
-        return lambda args: ()
-    if len(positions) == 1:
-        (only,) = positions
-        return lambda args: (args[only],)
-    return itemgetter(*positions)
 
 
 def _handed(tensor: Any) -> Any:

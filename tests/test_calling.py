@@ -11,7 +11,7 @@ import glenside
 from glenside.calling import Caller
 from glenside.errors import InputError
 from glenside.language import AccessType
-from glenside.language.builders import elementwise, tensor
+from glenside.language.builders import constant, elementwise, tensor
 from glenside.language.model import Model
 from tests.models import small_network
 
@@ -204,6 +204,23 @@ def test_threads_share_a_program_with_buffers_of_their_own(program):
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(many, range(4)))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("takes", [(), ("y",), ("y", "x")])
+def test_a_program_reads_those_of_its_inputs_that_it_needs(takes, target):
+    """Also one of several, and none."""
+    leaves = {name: tensor(name, SHAPE) for name in "xyz"}
+    term = constant(1, SHAPE)
+    for name in takes:
+        term = elementwise("sub", term, leaves[name])
+    types = {name: leaf.type for name, leaf in leaves.items()}
+    program = glenside.optimize(Model("some", types, {}, {"r": term}), target, rules=())
+    x, y = arrays()
+    want = 1 - sum(({"x": x, "y": y}[name] for name in takes), np.zeros(SHAPE, "float32"))
+    np.testing.assert_allclose(program(x, y, x), want, rtol=1e-6)
+    np.testing.assert_allclose(program(z=x, y=y, x=x), want, rtol=1e-6)
+    np.testing.assert_allclose(program.bind(x, y, x)(), want, rtol=1e-6)
 
 
 class Reversed:
