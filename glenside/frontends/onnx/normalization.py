@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from glenside.frontends.lowering.half_precision import WIDE, Half
 from glenside.frontends.lowering.normalization import log_softmax
 from glenside.frontends.lowering.phrases import (
     add,
@@ -50,8 +52,10 @@ def _batch_normalization(node: Node) -> list[Term | None]:
     if all(value is not None for value in known):
         s, b, m, v = (np.asarray(value, np.float64) for value in known)
         factor = s / np.sqrt(v + epsilon)
-        mul_by = node.parameter(factor.astype(x.dtype), "scale")
-        add_to = node.parameter((b - m * factor).astype(x.dtype), "offset")
+        offset = b - m * factor
+        kept = _holding(x.dtype, factor, offset)
+        mul_by = node.parameter(factor.astype(kept), "scale")
+        add_to = node.parameter(offset.astype(kept), "offset")
     else:
         scale, bias, mean, variance = (
             builders.cast(each, x.dtype) for each in (scale, bias, mean, variance)
@@ -60,8 +64,16 @@ def _batch_normalization(node: Node) -> list[Term | None]:
         add_to = sub(bias, mul(mean, mul_by))
     rank = x.type.rank
     axis = min(1, rank - 1)
-    scaled = mul(x, unsqueeze_to(mul_by, axis, rank))
-    return [add(scaled, unsqueeze_to(add_to, axis, rank))]
+    scaled = mul(builders.cast(x, mul_by.dtype), unsqueeze_to(mul_by, axis, rank))
+    return [builders.cast(add(scaled, unsqueeze_to(add_to, axis, rank)), x.dtype)]
+
+
+def _holding(dtype: str, *values: np.ndarray[Any, Any]) -> str:
+    """The dtype itself, or float32 where a half does not hold the values in its normal range."""
+    if dtype not in HALVES:
+        return dtype
+    half = Half.named(dtype)
+    return WIDE if any(half.range_of(np.abs(v).max(initial=0)) for v in values) else dtype
 
 
 def _batch_statistics(node: Node, epsilon: float) -> list[Term | None]:

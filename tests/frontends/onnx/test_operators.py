@@ -135,6 +135,18 @@ def test_batch_normalization(ask, floats, shape, constant):
         ask.node("BatchNormalization", {"x": x, **given}, epsilon=1e-3)
 
 
+def test_a_batch_normalization_whose_offset_no_half_holds(ask):
+    given = {"s": 1, "b": 0, "m": 250, "v": 0}  # Some 316 times x, less 79,057.
+    given = {name: np.full(1, value, "float16") for name, value in given.items()}
+    x = np.array([[[200.0, 249.0, 250.0, 300.0]]], "float16")
+    node = helper.make_node("BatchNormalization", ["x", *given], ["y"])
+    model = import_model(ask.model_of([node], {"x": x}, ["y"], given))
+    (got,) = ask.terms(model, {"x": x})
+    want = (x.astype("float64") - 250) / np.sqrt(1e-5)
+    assert got.dtype == "float16"
+    np.testing.assert_allclose(got, want, rtol=1e-3, atol=0.02)
+
+
 @pytest.mark.parametrize("size", [1, 3, 5])
 def test_lrn(ask, floats, size):
     ask.node("LRN", [floats(2, 6, 3, 2)], size=size, alpha=0.3, beta=0.6, bias=2.0)
