@@ -30,7 +30,7 @@ from glenside.errors import (
 from glenside.frontends.onnx import import_model
 from glenside.frontends.onnx.loading import input_types
 from glenside.language import AccessType, Model, evaluate, random_inputs, trace
-from glenside.language.shape import is_float
+from glenside.language.shape import FLOATS, is_float
 
 Array = np.ndarray[Any, Any]
 
@@ -212,7 +212,8 @@ def _open_shapes(data: bytes, rng: random.Random) -> dict[str, tuple[int, ...]] 
 
 
 def _too_large(model: Model) -> str:
-    size = 0
+    # An input that nothing reads is none of the terms.
+    size = 8 * sum(each.size for each in model.inputs.values())
     for term in model.terms():
         if term.op == "cart_prod":
             if term.type.size > MOST_PRODUCTS:
@@ -231,7 +232,7 @@ def random_values(types: Mapping[str, AccessType], rng: random.Random) -> dict[s
     for name, kind in types.items():
         if kind.dtype == "bool":
             value = np.asarray(draw.integers(0, 2, kind.shape)).astype("bool")
-        elif kind.dtype.startswith("float"):
+        elif kind.dtype in FLOATS:
             value = np.asarray(draw.standard_normal(kind.shape))
             if rng.random() < 0.3:
                 value = np.round(2 * value) / 2

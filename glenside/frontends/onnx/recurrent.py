@@ -83,7 +83,7 @@ class _Layer:
         return builders.slice_(x, axis, gate * self.hidden, (gate + 1) * self.hidden)
 
     def clipped(self, x: Term) -> Term:
-        return maximum(minimum(x, self.clip), -self.clip) if self.clip else x
+        return maximum(minimum(x, self.clip), -self.clip) if self.clip > 0 else x
 
     def recur(self, h: Term, first: int, last: int) -> Term:
         """``h`` through the recurrence of gates ``first`` to ``last`` (not included)."""

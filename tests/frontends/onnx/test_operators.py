@@ -544,6 +544,16 @@ def test_recurrent(ask, floats, operator, gates, direction, lengths):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("operator", "gates", "clip"),
+    # What is not above zero bounds nothing; onnxruntime's GRU and LSTM refuse it.
+    [("RNN", 1, 0.4), ("GRU", 3, 0.4), ("LSTM", 4, 0.4), ("RNN", 1, -1.0)],
+)
+def test_recurrent_layers_bound_what_activations_take(ask, floats, operator, gates, clip):
+    constants = {"w": floats(1, gates * 5, 3), "r": floats(1, gates * 5, 5)}
+    ask.node(operator, {"x": floats(4, 2, 3)}, constants, outputs=2, hidden_size=5, clip=clip)
+
+
 def test_gru_linear_before_reset(ask, floats):
     constants = {"w": floats(1, 15, 3), "r": floats(1, 15, 5), "b": floats(1, 30)}
     given = {"hidden_size": 5, "linear_before_reset": 1, "outputs": 2, "opset": 14}
