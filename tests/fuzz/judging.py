@@ -218,11 +218,9 @@ def _too_large(model: Model) -> str:
         if term.op == "cart_prod":
             if term.type.size > MOST_PRODUCTS:
                 return f"{term.type.size} products"
-            continue
-        size += term.type.nbytes
-        if size > MOST_BYTES:
-            return f"{size} bytes"
-    return ""
+        else:
+            size += term.type.nbytes
+    return f"{size} bytes" if size > MOST_BYTES else ""
 
 
 def random_values(types: Mapping[str, AccessType], rng: random.Random) -> dict[str, Array]:
