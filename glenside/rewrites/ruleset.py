@@ -75,6 +75,9 @@ class Rule:
     NaN, it may drop that. What the prover finds to do so has to say so."""
     law: str = ""
     """What it says, in a sentence, where its definition does not."""
+    meanings: tuple[RewriteOrRule, ...] = ()
+    """egglog rules that never run: what the relations of the analyses say of values, as the facts
+    from which each would follow. Proofs take a relation for these facts."""
 
     @property
     def described(self) -> str:
@@ -138,6 +141,7 @@ def rewrite_rule(
     exact: bool,
     example: Sequence[object] = (),
     analyses: Callable[[], tuple[RewriteOrRule, ...]] = tuple,
+    meanings: Callable[[], tuple[RewriteOrRule, ...]] = tuple,
     programs: Callable[[], Any] | None = None,
     chained: bool = False,
     finite: bool = False,
@@ -148,6 +152,7 @@ def rewrite_rule(
     with the same parameters it is the same object. ``example`` holds the parameters, if it has
     any, with which the rule is checked; small ones find counterexamples sooner. ``analyses`` makes
     what :attr:`Rule.analyses` holds; rules that share an analysis give the same rules of egglog.
+    ``meanings`` makes what :attr:`Rule.meanings` holds.
     ``programs`` gives what a rule is checked on whose query is hardly met by chance. ``chained``
     and ``finite``: see :class:`Rule`.
     """
@@ -163,7 +168,15 @@ def rewrite_rule(
             where = f"{'notebook cell' if cell else code.co_filename}:{code.co_firstlineno}"
             found = tuple(cases(*args, **options))
             return Rule(
-                full_name, found, exact, analyses(), programs, where, chained, finite=finite
+                full_name,
+                found,
+                exact,
+                analyses(),
+                programs,
+                where,
+                chained,
+                finite=finite,
+                meanings=meanings(),
             )
 
         make.__doc__, make.__module__ = cases.__doc__, cases.__module__

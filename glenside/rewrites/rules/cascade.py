@@ -223,7 +223,7 @@ def _powers() -> Any:
     return powers_in_blocks()
 
 
-@rewrite_rule("rebase-power", exact=False, programs=_powers)
+@rewrite_rule("rebase-power", exact=False, programs=_powers, finite=True)
 def rebase_power() -> Iterator[RewriteOrRule]:
     """``exp(X - m) -> exp(X - r) * exp(r - m)`` in blocks of a row, where r is the maximum of the
     block and both are asked for."""

@@ -388,6 +388,47 @@ def _operands() -> Iterator[RewriteOrRule]:
         ).then(scaled_operand(x, q, s, z, v))
 
 
+@functools.cache
+def meanings(deepest: int = DEEPEST) -> tuple[RewriteOrRule, ...]:
+    """What the facts about operands say of values: each would follow from these equations.
+
+    :param deepest: the most elements of a row of :data:`scaled_operand`.
+    """
+    x, q, z = vars_("x q z", Access)
+    n, k = vars_("n k", i64)
+    s, t, v, w = vars_("s t v w", Vec[i64])
+    dtype = var("dtype", String)
+    row = eq(t).to(x.item), eq(t.length()).to(i64(1))
+    whole = (eq(s).to(x.outer), eq(n).to(q.outer.length()), eq(w).to(lengths(q)), *row)
+    beside = (
+        eq(v).to(z.outer),
+        eq(z.outer.length()).to(n),
+        eq(product(z.item)).to(i64(1)),
+    )
+    return (
+        rule(eq(x).to(q.cast(WIDE)), eq(dtype).to(q.dtype), eq(s).to(x.outer), *row).then(
+            plain_operand(x, q, dtype, s)
+        ),
+        rule(
+            eq(x).to(_fold("sub", q.cast(WIDE), z.cast(WIDE).broadcast(w), n)),
+            eq(dtype).to(q.dtype),
+            eq(dtype).to(z.dtype),
+            *whole,
+            *beside,
+        ).then(centred_operand(x, q, dtype, s, z, v)),
+        rule(
+            eq(x).to(_fold("mul", q.cast("float32"), z.broadcast(w), n)),
+            eq(q.dtype).to(String(WIDE)),
+            eq(z.dtype).to(String("float32")),
+            small(q),
+            eq(k).to(t[0]),
+            k <= deepest,
+            *whole,
+            *beside,
+        ).then(scaled_operand(x, q, s, z, v)),
+    )
+
+
 # --- the rules ------------------------------------------------------------------------------------
 
 
@@ -441,6 +482,15 @@ def _products() -> Any:
     return quantised_products()
 
 
+def _by_makings(shift: bool) -> dict[str, Any]:
+    """What rules by this analysis have in common."""
+    return {
+        "analyses": lambda: makings(shift),
+        "meanings": meanings,
+        "programs": _products,
+    }
+
+
 def _expanded(shift: bool, less: tuple[bool, bool]) -> Iterator[RewriteOrRule]:
     x, y = _Side("x", less[0]), _Side("y", less[1])
     whole = var("whole", Access)
@@ -476,7 +526,13 @@ def _expanded(shift: bool, less: tuple[bool, bool]) -> Iterator[RewriteOrRule]:
         yield rule(*query).then(union(whole).with_(made))
 
 
-@rewrite_rule("products-of-signed", exact=False, analyses=lambda: makings(True), programs=_products)
+@rewrite_rule(
+    "products-of-signed",
+    exact=False,
+    analyses=lambda: makings(True),
+    meanings=meanings,
+    programs=_products,
+)
 def products_of_signed() -> Iterator[RewriteOrRule]:
     """``dot((x - zx) × (w - zw)) -> dot(x × w) - zx sum(w - zw) - zw sum x``, x and w int8.
 
@@ -486,14 +542,26 @@ def products_of_signed() -> Iterator[RewriteOrRule]:
         yield from _expanded(True, less)
 
 
-@rewrite_rule("products-of-bytes", exact=False, analyses=lambda: makings(False), programs=_products)
+@rewrite_rule(
+    "products-of-bytes",
+    exact=False,
+    analyses=lambda: makings(False),
+    meanings=meanings,
+    programs=_products,
+)
 def products_of_bytes() -> Iterator[RewriteOrRule]:
     """Likewise with operands as they are, signed or not, for units that multiply both."""
     for less in ((False, False), (True, False), (False, True), (True, True)):
         yield from _expanded(False, less)
 
 
-@rewrite_rule("scale-out-of-dot", exact=False, analyses=lambda: makings(True), programs=_products)
+@rewrite_rule(
+    "scale-out-of-dot",
+    exact=False,
+    analyses=lambda: makings(True),
+    meanings=meanings,
+    programs=_products,
+)
 def scale_out_of_dot() -> Iterator[RewriteOrRule]:
     """``dot((sx a) × (sw b)) -> (sx sw) dot(a × b)`` of floats, where a and b are differences of
     8-bit integers whose products int32 can add up."""

@@ -32,7 +32,8 @@ from glenside.language.denotation import (
     ravel,
 )
 from glenside.language.shape import FLOATS
-from glenside.rewrites.soundness.proofs import extremes, indices, sums
+from glenside.rewrites.soundness.proofs import extremes, indices, powers, sums
+from glenside.rewrites.soundness.proofs.conversions import plain
 from glenside.rewrites.soundness.proofs.facts import (
     Differs,
     Facts,
@@ -43,7 +44,7 @@ from glenside.rewrites.soundness.proofs.facts import (
     within,
 )
 from glenside.rewrites.soundness.proofs.polynomials import normal, same
-from glenside.rewrites.soundness.proofs.zeros import is_zero, opened
+from glenside.rewrites.soundness.proofs.zeros import is_zero
 
 REGROUPED = "regroups sums"
 DEEPEST = 40
@@ -64,7 +65,7 @@ class Comparison:
         facts = self.facts
         if depth > DEEPEST:
             raise Open("the elements are too deep")
-        a, b = opened(facts, a), opened(facts, b)
+        a, b = plain(facts, a), plain(facts, b)
         if isinstance(a, Choice):
             return self._by_cases(a, lambda e: self.equal(e, b, depth + 1))
         if isinstance(b, Choice):
@@ -81,6 +82,11 @@ class Comparison:
                 facts.must(a.length, b.length, "softmax: lengths")
                 facts.must(a.at, b.at, "softmax: positions")
                 return self._bodies(a.length, a.body, b.body, depth)
+            case (Softmax(), _) | (_, Softmax()):
+                one, other = (
+                    powers.spelled(facts, e) if isinstance(e, Softmax) else e for e in (a, b)
+                )
+                return self.equal(one, other, depth + 1)
             case Fold(), Fold() if a.function == b.function:
                 facts.must(a.length, b.length, "fold: lengths")
                 return self._bodies(a.length, a.body, b.body, depth)
@@ -252,11 +258,13 @@ class Comparison:
         if all(any(is_zero(self.facts, e) for e in side) for side in (left, right)):
             return None
         if len(left) != len(right):
+            left, right = (powers.gathered(self.facts, side) for side in (left, right))
+        if len(left) != len(right):
             return self.facts.impossible("products of different length")
         return self.matching(left, right, lambda x, y: self.equal(x, y, depth + 1))
 
     def _factors(self, e: Element) -> list[Element]:
-        e = opened(self.facts, e)
+        e = plain(self.facts, e)
         if isinstance(e, Apply) and e.function[0] == "mul":
             return [factor for each in e.operands for factor in self._factors(each)]
         if isinstance(e, Apply) and e.function[0] == "div" and self.is_real(e):

@@ -83,6 +83,8 @@ class Facts:
 
     budget: Budget = field(default_factory=Budget)
     stretches: list[Stretch] = field(default_factory=list)
+    small: list[Leaf] = field(default_factory=list)
+    """Leaves of integers of magnitude 255 at most."""
     indices: list[tuple[list[Length], Length, Index]] = field(default_factory=list)
     """Lengths, an offset into them, and the index that it is the offset of."""
     quotients: list[tuple[Length, Length, Length]] = field(default_factory=list)

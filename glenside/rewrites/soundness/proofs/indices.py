@@ -27,13 +27,16 @@ from glenside.rewrites.soundness.proofs.facts import Facts, fresh
 from glenside.rewrites.soundness.proofs.polynomials import alike, multiple, normal, same
 
 _MOST_AXES = 64
+_MOST_NESTED = 8
+"""Blocks within blocks: beside axes of length 1 an offset is that of several indices, and one might
+lead to the other for ever."""
 
 
-def regrouped(facts: Facts, lengths: Lengths, of: Lengths, index: Index) -> Index:
+def regrouped(facts: Facts, lengths: Lengths, of: Lengths, index: Index, nested: int = 0) -> Index:
     """The index into ``lengths`` at the offset of ``index`` into ``of``."""
     if alike(lengths, of):
         return list(index)
-    return unravelled(facts, lengths, _offset(facts, of, index))
+    return unravelled(facts, lengths, _offset(facts, of, index), nested)
 
 
 def _offset(facts: Facts, lengths: Lengths, index: Index) -> Length:
@@ -44,7 +47,7 @@ def _offset(facts: Facts, lengths: Lengths, index: Index) -> Length:
     return offset
 
 
-def unravelled(facts: Facts, lengths: Lengths, offset: Length) -> Index:
+def unravelled(facts: Facts, lengths: Lengths, offset: Length, nested: int = 0) -> Index:
     """The index into ``lengths`` at an offset, which is in range."""
     offset = normal(offset)
     if not lengths:
@@ -61,7 +64,7 @@ def unravelled(facts: Facts, lengths: Lengths, offset: Length) -> Index:
     for known, at, index in facts.indices:
         if same(at, offset) and alike(known, key):
             return index
-    found = _by_blocks(facts, lengths, offset)
+    found = _by_blocks(facts, lengths, offset, nested + 1) if nested < _MOST_NESTED else None
     if found is None:
         found = _digits(facts, lengths, offset)
     facts.indices.append((key, offset, found))
@@ -83,7 +86,7 @@ def _digits(facts: Facts, lengths: Lengths, offset: Length) -> Index:
     return digits
 
 
-def _by_blocks(facts: Facts, lengths: Lengths, offset: Length) -> Index | None:
+def _by_blocks(facts: Facts, lengths: Lengths, offset: Length, nested: int) -> Index | None:
     """Of an offset that is that of an index (i1, i2) into E1 ++ E2, the index into D1 ++ D2 is that
     of i1 into D1 and of i2 into D2, if these have as many elements each."""
 
@@ -108,7 +111,10 @@ def _by_blocks(facts: Facts, lengths: Lengths, offset: Length) -> Index | None:
                     test(normal(product(one)), normal(product(other)))
                     for one, other in (heads, tails)
                 ):
-                    return regrouped(facts, *heads, index[:b]) + regrouped(facts, *tails, index[b:])
+                    return [
+                        *regrouped(facts, *heads, index[:b], nested),
+                        *regrouped(facts, *tails, index[b:], nested),
+                    ]
     return None
 
 

@@ -13,11 +13,11 @@ BOUND = 2
 """Axes in each list up to which ranks are enumerated, where they must be."""
 HIGHEST_BOUND = 5
 """Likewise where a rule matches nothing below."""
-QUESTIONS = 100_000
+QUESTIONS = 300_000
 """For one rule, about integers; most need a few hundred, none that is proved over two thirds."""
 RESOURCES = 4_000_000
 """What a solver may spend on one question, in its own unit: about a second and a half."""
-SECONDS = 120.0
+SECONDS = 240.0
 """Of computing, for one rule."""
 EXAMPLES = 100
 """Random programs on which a rule is tried that is neither proved nor refuted."""

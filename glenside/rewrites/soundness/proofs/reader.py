@@ -6,9 +6,10 @@ the vocabulary's helpers are. So it is the commands that are proved, and no help
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from egglog import bindings
@@ -137,21 +138,57 @@ def read(rule: Rule, among: Iterable[Rule] = ()) -> Reading:
     :param among: rules that it is declared together with, which is quicker for many.
     :raises GlensideError: egglog does not accept the rule.
     """
-    program = program_for(tuple(among) or (rule,))
+    meant = _meant(rule) if rule.meanings else None
+    program = program_for((*(tuple(among) or (rule,)), *([meant] if meant else [])))
     primitives: dict[str, Primitive] = {}
     cases: list[Case] = []
     analyses: list[Case] = []
+    meanings: list[Case] = []
     for command in program.commands:
         if isinstance(command, bindings.UserDefined):
             primitives |= dict(_primitives(str(command)))
         elif isinstance(command, bindings.RuleCommand):
             if command.rule.ruleset == program.rulesets[rule]:
                 cases.append(_case(command.rule))
+            elif meant and command.rule.ruleset == program.rulesets[meant]:
+                meanings.append(_case(command.rule))
             elif command.rule.ruleset == program.types:
                 analyses.append(_case(command.rule))
         else:
             cases += _rewrites(command, program, rule)
+    said = {each.derived[0].name: each for each in meanings if isinstance(each.derived[0], Call)}
+    cases = [_with_meanings(case, said) for case in cases]
     return Reading(rule, tuple(cases), tuple(analyses), primitives)
+
+
+@functools.cache
+def _meant(rule: Rule) -> Rule:
+    """The meanings as a rule of their own: they are declared like one, and not run."""
+    return Rule("what relations mean", rule.meanings, True)
+
+
+def _with_meanings(case: Case, said: Mapping[str, Case]) -> Case:
+    """The case with what relations mean in their place; each has variables of its own."""
+    facts: list[Fact] = []
+    for number, fact in enumerate(case.facts):
+        e = fact.expression if isinstance(fact, Holds) else None
+        if not (isinstance(e, Call) and e.name in said):
+            facts.append(fact)
+            continue
+        meaning = said[e.name]
+        (relation,) = meaning.derived
+        assert isinstance(relation, Call)
+        inside = [each for f in meaning.facts for each in sides(f)]
+        values: dict[str, Expression] = {
+            name: Variable(f"{name}~{number}") for name in variables(*inside)
+        }
+        for parameter, argument in zip(relation.arguments, e.arguments, strict=True):
+            assert isinstance(parameter, Variable)
+            values[parameter.name] = argument
+        for each in meaning.facts:
+            left, *right = (substituted(part, values) for part in sides(each))
+            facts.append(Equation(left, right[0]) if right else Holds(left))
+    return replace(case, facts=tuple(facts))
 
 
 def _rewrites(command: Any, program: Program, rule: Rule) -> Iterator[Case]:

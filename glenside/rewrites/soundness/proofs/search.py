@@ -221,6 +221,12 @@ class Search:
             evaluation.value(e.arguments[0])
         elif e.name == "known_zero":
             self._stretch(evaluation, e)
+        elif e.name == "small":
+            (x,) = e.arguments
+            evaluation.access(x)
+            if not isinstance(x, Variable) or x.name not in evaluation.leaves:
+                raise Open("a term is known to be small")
+            evaluation.logic.facts.small.append(evaluation.leaves[x.name])
         elif (words := _words(e)) is not None:
             dtype, among = words
             evaluation.logic.need(evaluation.logic.among(evaluation.value(dtype), among), "dtype")
@@ -359,7 +365,7 @@ def _accesses(case: Case) -> frozenset[str]:
             if e.operator is not None:
                 arity = OPERATORS[e.operator].arity
                 count = 1 if arity is None else arity
-            elif e.name in (*TYPE_OF, "root", "known_zero"):
+            elif e.name in (*TYPE_OF, "root", "known_zero", "small"):
                 count = 1
             for position, each in enumerate(e.arguments):
                 listed = isinstance(each, Call) and each.name == "vec-of" and position < count

@@ -6,6 +6,7 @@ a condition of the body changes or where the other side's domain ends, and sums 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from glenside.language.denotation import (
     plus,
     times,
 )
+from glenside.rewrites.soundness.proofs.conversions import plain
 from glenside.rewrites.soundness.proofs.facts import Differs, Facts, Open, code, fresh, within
 from glenside.rewrites.soundness.proofs.polynomials import (
     added,
@@ -35,7 +37,7 @@ from glenside.rewrites.soundness.proofs.polynomials import (
     solved,
     variables,
 )
-from glenside.rewrites.soundness.proofs.zeros import is_zero, opened
+from glenside.rewrites.soundness.proofs.zeros import FINITE, is_zero, opened
 
 if TYPE_CHECKING:
     from glenside.rewrites.soundness.proofs.comparison import Comparison
@@ -61,6 +63,16 @@ class Sum:
             return self.body([*i[:axis], plus(i[axis], low), *i[axis + 1 :]])
 
         return _without_ones(Sum(lengths, body, self.count))
+
+    def negated(self) -> Sum:
+        """Without the factor of -1 that its body begins with."""
+
+        def body(i: Index) -> Element:
+            e = self.body(i)
+            assert isinstance(e, Apply)
+            return e.operands[1]
+
+        return Sum(self.lengths, body, self.count)
 
     def halves(self, axis: int, at: Length) -> tuple[Sum, Sum]:
         """Cut along an axis."""
@@ -109,7 +121,30 @@ def _equal(comparison: Comparison, a: Element, b: Element, depth: int) -> None:
     left, right = (
         [s for s in _summands(comparison, e) if not _vanishes(comparison.facts, s)] for e in (a, b)
     )
+    if len(left) != len(right):
+        left, right = (_without_opposites(comparison, side, depth) for side in (left, right))
     _matched(comparison, left, right, depth)
+
+
+def _without_opposites(comparison: Comparison, found: list[Sum], depth: int) -> list[Sum]:
+    """Without pairs of which one takes away what the other adds."""
+    for less, more in itertools.permutations(found, 2):
+        if len(less.lengths) != len(more.lengths) or not _is_negated(less) or _is_negated(more):
+            continue
+        try:
+            with comparison.facts.scope():
+                _same(comparison, less.negated(), more, depth)
+        except (Differs, Open):
+            continue
+        comparison.facts.steps.add(FINITE)
+        rest = [each for each in found if each is not less and each is not more]
+        return _without_opposites(comparison, rest, depth)
+    return found
+
+
+def _is_negated(s: Sum) -> bool:
+    e = s.body([fresh("i") for _ in s.lengths])
+    return isinstance(e, Apply) and e.function[0] == "mul" and e.operands[0] is MINUS_ONE
 
 
 def _matched(comparison: Comparison, left: list[Sum], right: list[Sum], depth: int) -> None:
@@ -177,7 +212,7 @@ def _vanishes(facts: Facts, s: Sum) -> bool:
 
 def _summands(comparison: Comparison, e: Element, count: Length = 1) -> list[Sum]:
     facts = comparison.facts
-    e = opened(facts, e)
+    e = plain(facts, e)
     if isinstance(e, Reduce) and e.operation == "add":
         return _spread(comparison, _without_ones(Sum(e.lengths, e.body, count)))
     if isinstance(e, Apply):
@@ -194,7 +229,9 @@ def _summands(comparison: Comparison, e: Element, count: Length = 1) -> list[Sum
             facts.steps.add("distributes")
             k = next(k for k, each in enumerate(operands) if is_sum(each))
             others = operands[:k] + operands[k + 1 :]
-            return _inside(_summands(comparison, operands[k], count), lambda x: _by(x, others))
+            found = _inside(_summands(comparison, operands[k], count), lambda x: _by(x, others))
+            # What it is multiplied by may be a sum too.
+            return [s for each in found for s in _spread(comparison, each)]
         if name == "div" and is_sum(operands[0]) and comparison.is_real(e):
             facts.steps.add("distributes")
             divided = _summands(comparison, operands[0], count)

@@ -24,16 +24,72 @@ a, b, n, low, high, step = vars_("a b n low high step", i64)
 dtype, other, fill = vars_("dtype other fill", String)
 
 
-def _rule(name, left, right, *facts, exact=True):
+def _rule(name, left, right, *facts, exact=True, finite=False):
     found = rule(eq(whole).to(left), *facts).then(union(whole).with_(right))
-    return Rule(name, (found,), exact)
+    return Rule(name, (found,), exact, finite=finite)
 
 
 def _two(name, one, other_):
     return one.pair(other_).compute(name, NO_DTYPE)
 
 
+def _one(name, of):
+    return of.compute(name, NO_DTYPE)
+
+
+def _softmax(less, of_sum):
+    """A softmax whose powers are of x less ``less``, over the sum of powers of ``of_sum``."""
+    top, total = (
+        each.reshape(s, ints(1)).broadcast(v)
+        for each in (_one("max", x), _one("exp", of_sum).compute("sum", dtype))
+    )
+    return _two("div", _one("exp", _two("sub", x, top) if less else x), total)
+
+
+_ROWS = (
+    eq(x.item.length()).to(i64(1)),
+    eq(s).to(x.outer),
+    eq(v).to(lengths(x)),
+    eq(dtype).to(x.dtype),
+    eq(dtype).to(String("float32")),
+)
+
 FALSE = [
+    _rule(
+        "power-of-a-product",
+        _two("mul", _one("exp", x), _one("exp", y)),
+        _one("exp", _two("mul", x, y)),
+        exact=False,
+        finite=True,
+    ),
+    _rule(
+        "power-of-one-of-two",
+        _two("mul", _one("exp", x), _one("exp", y)),
+        _one("exp", _two("sub", x, y)),
+        exact=False,
+        finite=True,
+    ),
+    _rule(
+        "a-softmax-over-another-sum",
+        _one("softmax", x),
+        _softmax(True, x),
+        *_ROWS,
+        exact=False,
+        finite=True,
+    ),
+    _rule(
+        "another-is-taken-away",
+        _two("add", _two("sub", x, y), z),
+        x,
+        exact=False,
+        finite=True,
+    ),
+    _rule(
+        "taken-away-though-it-may-be-infinite",
+        _two("add", _two("sub", x, y), y),
+        x,
+        exact=False,
+    ),
     _rule("last-access-counts-not", x.access(a).access(b), x.access(a)),
     _rule(
         "transposes-merge-the-other-way", x.transpose(p).transpose(q), x.transpose(permute(q, p))
@@ -159,6 +215,19 @@ FALSE = [
 
 
 TRUE = [
+    _rule(
+        "powers-of-a-sum",
+        _two("mul", _one("exp", x), _one("exp", y)),
+        _one("exp", _two("add", x, y)),
+        exact=False,
+    ),
+    _rule(
+        "taken-away-and-added",
+        _two("add", _two("sub", x, y), y),
+        x,
+        exact=False,
+        finite=True,
+    ),
     _rule("access-twice", x.access(a).access(b), x.access(b)),
     _rule("transposes-merge", x.transpose(p).transpose(q), x.transpose(permute(p, q))),
     _rule("sum-commutes", _two("add", x, y), _two("add", y, x)),

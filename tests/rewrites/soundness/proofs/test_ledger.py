@@ -20,7 +20,10 @@ SLICE = [
     "reassociate-mean(2)",
     "flatten-unflatten",
     "reshape-out-of-dot",
+    "scale-out-of-dot",
     "slice-out-of-dot-zero",
+    "softmax-as-cascade",
+    "rebase-power",
     "softmax-out-of-reshape",
     "step-into-product",
     "systolic-tile(2,2)",
@@ -44,7 +47,7 @@ def test_nothing_that_ships_is_refuted_and_nearly_all_is_proved():
     verdicts = [entry.verdict for entry in ledger.read().values()]
     proved = [each for each in verdicts if isinstance(each, Proved)]
     assert not [each.rule for each in verdicts if each.verdict == "refuted"]
-    assert len(proved) >= 0.93 * len(verdicts)
+    assert len(proved) >= 0.97 * len(verdicts)
     assert sum(each.ranks is None for each in proved) >= 0.85 * len(verdicts)
 
 
