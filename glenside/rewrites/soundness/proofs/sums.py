@@ -231,7 +231,15 @@ def _summands(comparison: Comparison, e: Element, count: Length = 1) -> list[Sum
             others = operands[:k] + operands[k + 1 :]
             found = _inside(_summands(comparison, operands[k], count), lambda x: _by(x, others))
             # What it is multiplied by may be a sum too.
-            return [s for each in found for s in _spread(comparison, each)]
+            return [
+                s
+                for each in found
+                for s in (
+                    _summands(comparison, each.body([]), each.count)
+                    if not each.lengths and is_sum(each.body([]))
+                    else [each]
+                )
+            ]
         if name == "div" and is_sum(operands[0]) and comparison.is_real(e):
             facts.steps.add("distributes")
             divided = _summands(comparison, operands[0], count)
