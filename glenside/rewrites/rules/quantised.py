@@ -526,13 +526,7 @@ def _expanded(shift: bool, less: tuple[bool, bool]) -> Iterator[RewriteOrRule]:
         yield rule(*query).then(union(whole).with_(made))
 
 
-@rewrite_rule(
-    "products-of-signed",
-    exact=False,
-    analyses=lambda: makings(True),
-    meanings=meanings,
-    programs=_products,
-)
+@rewrite_rule("products-of-signed", exact=False, **_by_makings(True))
 def products_of_signed() -> Iterator[RewriteOrRule]:
     """``dot((x - zx) × (w - zw)) -> dot(x × w) - zx sum(w - zw) - zw sum x``, x and w int8.
 
@@ -542,26 +536,14 @@ def products_of_signed() -> Iterator[RewriteOrRule]:
         yield from _expanded(True, less)
 
 
-@rewrite_rule(
-    "products-of-bytes",
-    exact=False,
-    analyses=lambda: makings(False),
-    meanings=meanings,
-    programs=_products,
-)
+@rewrite_rule("products-of-bytes", exact=False, **_by_makings(False))
 def products_of_bytes() -> Iterator[RewriteOrRule]:
     """Likewise with operands as they are, signed or not, for units that multiply both."""
     for less in ((False, False), (True, False), (False, True), (True, True)):
         yield from _expanded(False, less)
 
 
-@rewrite_rule(
-    "scale-out-of-dot",
-    exact=False,
-    analyses=lambda: makings(True),
-    meanings=meanings,
-    programs=_products,
-)
+@rewrite_rule("scale-out-of-dot", exact=False, **_by_makings(True))
 def scale_out_of_dot() -> Iterator[RewriteOrRule]:
     """``dot((sx a) × (sw b)) -> (sx sw) dot(a × b)`` of floats, where a and b are differences of
     8-bit integers whose products int32 can add up."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable
 from typing import Any
 
-from glenside.language.denotation import Apply, Element, Index, Read, Reduce, product, times
+from glenside.language.denotation import Apply, Element, Read, Reduce, product, times
 from glenside.rewrites.soundness.proofs.facts import Facts, code, fresh, within
 from glenside.rewrites.soundness.proofs.polynomials import number
 from glenside.rewrites.soundness.proofs.zeros import opened
@@ -44,15 +43,10 @@ def _inward(facts: Facts, e: Apply) -> Element:
         return Apply(e.function, [each])
 
     if isinstance(inner, Reduce):
-        return Reduce(inner.operation, to, inner.lengths, _each(inner.body, converted))
+        body = inner.body
+        return Reduce(inner.operation, to, inner.lengths, lambda index: converted(body(index)))
     assert isinstance(inner, Apply)
     return Apply(inner.function, [converted(each) for each in inner.operands])
-
-
-def _each(
-    body: Callable[[Index], Element], change: Callable[[Element], Element]
-) -> Callable[[Index], Element]:
-    return lambda index: change(body(index))
 
 
 def _is_made(e: Element) -> bool:

@@ -138,8 +138,10 @@ def read(rule: Rule, among: Iterable[Rule] = ()) -> Reading:
     :param among: rules that it is declared together with, which is quicker for many.
     :raises GlensideError: egglog does not accept the rule.
     """
+    together = tuple(among) or (rule,)
+    # Those of all, so that rules declared together have one program.
+    program = program_for((*together, *(_meant(each) for each in together if each.meanings)))
     meant = _meant(rule) if rule.meanings else None
-    program = program_for((*(tuple(among) or (rule,)), *([meant] if meant else [])))
     primitives: dict[str, Primitive] = {}
     cases: list[Case] = []
     analyses: list[Case] = []

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from glenside.language.denotation import Denotation
+from glenside.language.denotation import Denotation, Leaf
 from glenside.rewrites.soundness.proofs.axes import (
     AXIS,
     Axes,
@@ -224,9 +224,7 @@ class Search:
         elif e.name == "small":
             (x,) = e.arguments
             evaluation.access(x)
-            if not isinstance(x, Variable) or x.name not in evaluation.leaves:
-                raise Open("a term is known to be small")
-            evaluation.logic.facts.small.append(evaluation.leaves[x.name])
+            evaluation.logic.facts.small.append(_leaf(evaluation, x, "a term is known to be small"))
         elif (words := _words(e)) is not None:
             dtype, among = words
             evaluation.logic.need(evaluation.logic.among(evaluation.value(dtype), among), "dtype")
@@ -259,16 +257,21 @@ class Search:
     def _stretch(self, evaluation: Evaluation, e: Call) -> None:
         x, *numbers = e.arguments
         of = evaluation.access(x)
-        assert isinstance(x, Variable)
         axis, low, high = (evaluation.integer(each) for each in numbers)
         logic = evaluation.logic
         at = logic.axis(axis, of.lengths, "known zero")
         if self.stretches_inside:
             for inside in (low >= 0, low < high, high <= of.lengths[at]):
                 logic.need(inside, "known zero")
-        if x.name not in evaluation.leaves:
-            raise Open("zeros are known of a term")
-        logic.facts.stretches.append(Stretch(evaluation.leaves[x.name], at, low, high))
+        leaf = _leaf(evaluation, x, "zeros are known of a term")
+        logic.facts.stretches.append(Stretch(leaf, at, low, high))
+
+
+def _leaf(evaluation: Evaluation, x: Any, otherwise: str) -> Leaf:
+    """The leaf that an argument of a relation is; where it is a term, what is open."""
+    if not isinstance(x, Variable) or x.name not in evaluation.leaves:
+        raise Open(otherwise)
+    return evaluation.leaves[x.name]
 
 
 def prove_union(instance: Instance, left: Any, right: Any) -> None:

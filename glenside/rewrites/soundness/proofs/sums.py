@@ -231,20 +231,19 @@ def _summands(comparison: Comparison, e: Element, count: Length = 1) -> list[Sum
             others = operands[:k] + operands[k + 1 :]
             found = _inside(_summands(comparison, operands[k], count), lambda x: _by(x, others))
             # What it is multiplied by may be a sum too.
-            return [
-                s
-                for each in found
-                for s in (
-                    _summands(comparison, each.body([]), each.count)
-                    if not each.lengths and is_sum(each.body([]))
-                    else [each]
-                )
-            ]
+            return [s for each in found for s in _without_sums(comparison, each)]
         if name == "div" and is_sum(operands[0]) and comparison.is_real(e):
             facts.steps.add("distributes")
             divided = _summands(comparison, operands[0], count)
             return _inside(divided, lambda x: Apply(e.function, [x, operands[1]]))
     return [Sum([], lambda _: e, count)]
+
+
+def _without_sums(comparison: Comparison, s: Sum) -> list[Sum]:
+    """One that has no domain, as sums of what is no sum."""
+    if s.lengths or not is_sum(s.body([])):
+        return [s]
+    return _summands(comparison, s.body([]), s.count)
 
 
 def _inside(found: list[Sum], change: Callable[[Element], Element]) -> list[Sum]:

@@ -37,13 +37,13 @@ def _one(name, of):
     return of.compute(name, NO_DTYPE)
 
 
-def _softmax(less, of_sum):
-    """A softmax whose powers are of x less ``less``, over the sum of powers of ``of_sum``."""
+def _softmax_over_another_sum():
+    """Powers of x less its maximum, over the sum of powers of x itself."""
     top, total = (
         each.reshape(s, ints(1)).broadcast(v)
-        for each in (_one("max", x), _one("exp", of_sum).compute("sum", dtype))
+        for each in (_one("max", x), _one("exp", x).compute("sum", dtype))
     )
-    return _two("div", _one("exp", _two("sub", x, top) if less else x), total)
+    return _two("div", _one("exp", _two("sub", x, top)), total)
 
 
 _ROWS = (
@@ -72,7 +72,7 @@ FALSE = [
     _rule(
         "a-softmax-over-another-sum",
         _one("softmax", x),
-        _softmax(True, x),
+        _softmax_over_another_sum(),
         *_ROWS,
         exact=False,
         finite=True,
